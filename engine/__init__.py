@@ -1,0 +1,1 @@
+"""Prepares and starts Triton: model repository, server process, supervision."""

@@ -1,0 +1,111 @@
+"""Command line of the engine: `render` writes a model repository, `serve` runs a Triton on it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine import shared_memory
+from engine.catalogue import MODELS, find_spec
+from engine.errors import EngineError, ServerDiedError
+from engine.installation import find_installation
+from engine.render import model_source, render_model
+from engine.server import Listen, TritonServer
+from engine.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
+
+FAILED = 1
+SERVER_DIED = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, 1 (could not start) or 3 (the server died while serving)."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    try:
+        options.run(options)
+    except ServerDiedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return SERVER_DIED
+    except EngineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("speech-engine", description="Prepare and run Triton.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    models = argparse.ArgumentParser(add_help=False)
+    models.add_argument(
+        "--model", action="append", help=f"a model to serve (repeatable): {', '.join(MODELS)}"
+    )
+    render = commands.add_parser("render", parents=[models], help="write a model repository")
+    render.add_argument("output", type=Path, help="the folder to write into")
+    render.set_defaults(run=_render)
+    serve = commands.add_parser("serve", parents=[models], help="run Triton and watch over it")
+    serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--grpc-port", type=int, default=8001, help="default %(default)s")
+    serve.add_argument("--metrics-port", type=int, default=8002, help="default %(default)s")
+    serve.add_argument(
+        "--start-timeout", type=float, default=120.0, help="seconds until ready (%(default)g)"
+    )
+    serve.set_defaults(run=_serve)
+    return parser
+
+
+def _render(options: argparse.Namespace) -> None:
+    for model in options.model or MODELS:
+        print(render_model(find_spec(model), model_source(model), options.output))
+
+
+def _serve(options: argparse.Namespace) -> None:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    if stale := shared_memory.remove_stale():
+        log.warning("engine.stale_shared_memory_removed prefixes=%s", ",".join(stale))
+    shared_memory.check_free()
+    listen = Listen(options.host, options.grpc_port, options.metrics_port)
+    with (
+        tempfile.TemporaryDirectory(prefix="speech-engine-") as work,
+        closing(shared_memory.RegionPrefix()) as prefix,
+    ):
+        server = _server(options, Path(work), listen, prefix.name)
+        try:
+            supervisor = Supervisor(server, options.start_timeout)
+            supervisor.start()
+            log.info("engine.ready grpc=%s models=%s", listen.address, ",".join(server.models))
+            supervisor.run(stop)
+        finally:
+            server.stop()
+
+
+def _server(
+    options: argparse.Namespace, work: Path, listen: Listen, region_prefix: str
+) -> TritonServer:
+    installation = find_installation(work)
+    if options.repository is not None:
+        repository = options.repository
+        models = options.model or sorted(p.parent.name for p in repository.glob("*/config.pbtxt"))
+    else:
+        repository, models = work / "repository", options.model or list(MODELS)
+        for model in models:
+            render_model(find_spec(model), model_source(model), repository)
+    return TritonServer(installation, repository, models, listen, region_prefix)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

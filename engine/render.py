@@ -1,0 +1,74 @@
+"""Writes a Triton model repository from ModelSpecs, through Triton's own protobuf."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from speech_wire import ModelSpec, TensorSpec
+
+TRITON_TYPES = {
+    "BYTES": model_config_pb2.TYPE_STRING,
+    "FP32": model_config_pb2.TYPE_FP32,
+    "INT32": model_config_pb2.TYPE_INT32,
+    "INT64": model_config_pb2.TYPE_INT64,
+    "UINT64": model_config_pb2.TYPE_UINT64,
+}
+
+
+def model_config(spec: ModelSpec) -> model_config_pb2.ModelConfig:
+    """Return Triton's configuration of a model."""
+    config = model_config_pb2.ModelConfig(
+        name=spec.name, backend=spec.backend, max_batch_size=spec.max_batch_size
+    )
+    config.model_transaction_policy.decoupled = spec.decoupled
+    for tensor in spec.inputs:
+        config.input.add(**_tensor(tensor), optional=tensor.optional)
+    for tensor in spec.outputs:
+        config.output.add(**_tensor(tensor))
+    config.instance_group.add(
+        count=spec.instances, kind=model_config_pb2.ModelInstanceGroup.KIND_CPU
+    )
+    for key, value in spec.parameters.items():
+        config.parameters[key].string_value = value
+    return config
+
+
+def _tensor(spec: TensorSpec) -> dict[str, object]:
+    return {"name": spec.name, "data_type": TRITON_TYPES[spec.dtype], "dims": spec.shape}
+
+
+def render_model(spec: ModelSpec, source: Path, repository: Path) -> Path:
+    """Write `<repository>/<name>/` with config.pbtxt and version 1 of `source` (a model.py).
+
+    It is written beside and renamed, so that a server never sees half a model.
+    """
+    if not source.is_file():
+        raise EngineError(f"model '{spec.name}' has no source at {source}")
+    folder, beside = repository / spec.name, repository / f".{spec.name}.part"
+    shutil.rmtree(beside, ignore_errors=True)
+    (beside / "1").mkdir(parents=True)
+    shutil.copyfile(source, beside / "1" / "model.py")
+    # Protobuf's text leaves out a zero, and Triton would then complete the batch size itself.
+    zero = "max_batch_size: 0\n" if spec.max_batch_size == 0 else ""
+    text = zero + text_format.MessageToString(model_config(spec))
+    (beside / "config.pbtxt").write_text(text, encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+    return folder
+
+
+def model_source(name: str) -> Path:
+    """Return the path of a model's model.py: the checkout's, else the installed one."""
+    checkout = Path(str(files("engine"))).parent / "triton" / "models"
+    installed = Path(sysconfig.get_path("data")) / "share" / "speech-gateway" / "models"
+    return (checkout if checkout.is_dir() else installed) / name / "model.py"

@@ -1,0 +1,218 @@
+"""One tritonserver process: start, readiness, its own error lines, its stubs, its end."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from engine.errors import EngineError, ServerDiedError
+from engine.installation import STUB
+from engine.verify import TritonControl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from engine.installation import Installation
+
+POLL_SECONDS = 0.1
+EXIT_TIMEOUT_SECONDS = 8
+TERM_SECONDS = 10.0
+KEPT_LINES = 200
+RESTRICTED = "model-repository,shared-memory,trace,logging"
+PR_SET_PDEATHSIG = 1
+
+# On a machine without a GPU Triton complains about what it does not need.
+HARMLESS = re.compile(r"CudaDriverHelper|NVML|DCGM|CUDA memory pool|Pinned memory pool")
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where tritonserver listens. HTTP stays off: it has no TLS and the gateway needs gRPC."""
+
+    host: str
+    grpc_port: int
+    metrics_port: int
+
+    def check_free(self) -> None:
+        """Raise EngineError naming a port that another process holds."""
+        for name, port in (("gRPC", self.grpc_port), ("metrics", self.metrics_port)):
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((self.host, port))
+                except OSError as error:
+                    option = f"--{name.lower()}-port"
+                    raise EngineError(
+                        f"Triton's {name} port {self.host}:{port} cannot be taken: "
+                        f"{error.strerror}; stop what holds it or choose another with {option}"
+                    ) from error
+
+    @property
+    def address(self) -> str:
+        """The gRPC address for clients on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"[{host}]:{self.grpc_port}" if ":" in host else f"{host}:{self.grpc_port}"
+
+
+class TritonServer:
+    """Starts a tritonserver over `repository` and serves `models` of it."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        repository: Path,
+        models: Sequence[str],
+        listen: Listen,
+        region_prefix: str,
+    ) -> None:
+        self.models = tuple(models)
+        self._admin_key = secrets.token_urlsafe(16)
+        self.control = TritonControl(listen.address, self._admin_key)
+        self._listen = listen
+        self._command = [str(installation.program), *installation.flags]
+        self._command += self._flags(repository, region_prefix)
+        self._environment = installation.environment
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._stubs: dict[int, str] = {}
+        self._lost_stub = False
+
+    def _flags(self, repository: Path, region_prefix: str) -> list[str]:
+        listen = self._listen
+        return [
+            f"--model-repository={repository}",
+            "--model-control-mode=explicit",
+            *(f"--load-model={model}" for model in self.models),
+            # Without it every model starts twice, the first time only to be asked.
+            "--disable-auto-complete-config",
+            "--allow-http=false",
+            f"--grpc-address={listen.host}",
+            f"--grpc-port={listen.grpc_port}",
+            f"--metrics-address={listen.host}",
+            f"--metrics-port={listen.metrics_port}",
+            # Whoever may load a model may run any code: only this process knows the key.
+            f"--grpc-restricted-protocol={RESTRICTED}:admin={self._admin_key}",
+            f"--backend-config=python,shm-region-prefix-name={region_prefix}",
+            "--pinned-memory-pool-byte-size=0",
+            f"--exit-timeout-secs={EXIT_TIMEOUT_SECONDS}",
+        ]
+
+    def start(self, timeout_seconds: float) -> None:
+        """Start and return once the server is ready.
+
+        Raises EngineError with the server's own error lines if it dies, if a model's process
+        cannot start (Triton then waits for ever) or if `timeout_seconds` pass.
+        """
+        self._listen.check_free()
+        self._stubs.clear()
+        self._lost_stub = False
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509  it takes no lock a thread could hold
+        )
+        self._reader = threading.Thread(target=self._read_lines, daemon=True)
+        self._reader.start()
+        self._wait_ready(timeout_seconds)
+
+    def _wait_ready(self, timeout_seconds: float) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while not self.control.is_ready():
+            self.check_alive()
+            if self.dead_models():
+                raise EngineError(self._explain("a model's process could not start"))
+            if time.monotonic() > deadline:
+                raise EngineError(self._explain(f"Triton was not ready in {timeout_seconds:g} s"))
+            time.sleep(POLL_SECONDS)
+        self.dead_models()
+
+    def check_alive(self) -> None:
+        """Raise ServerDiedError if the process has ended."""
+        code = self._process.poll()
+        if code is not None:
+            self._reader.join(timeout=1)
+            raise ServerDiedError(self._explain(f"tritonserver ended with exit code {code}"))
+
+    def dead_models(self) -> list[str]:
+        """Return the models of which a stub process has died since the last call.
+
+        Triton itself does not notice: the model stays "ready" and is never started again.
+        """
+        alive = {}
+        for child in psutil.Process(self._process.pid).children():
+            try:
+                command = child.cmdline()
+            except psutil.Error:  # a zombie has no command line, one that has gone no process
+                continue
+            if command and command[0].endswith(STUB):
+                alive[child.pid] = command[1].removesuffix("/1/model.py").rsplit("/", 1)[-1]
+        gone = {model for pid, model in self._stubs.items() if pid not in alive}
+        zombies = not self._stubs and not alive and self._has_zombie()
+        self._stubs = alive
+        self._lost_stub = self._lost_stub or bool(gone)
+        return sorted(gone) or (list(self.models) if zombies else [])
+
+    def _has_zombie(self) -> bool:
+        children = psutil.Process(self._process.pid).children()
+        return any(child.status() == psutil.STATUS_ZOMBIE for child in children)
+
+    def reload(self, model: str) -> None:
+        """Bring a model back after its stub died; raises EngineError if Triton will not."""
+        self.control.reload(model)
+        self._stubs = {pid: name for pid, name in self._stubs.items() if name != model}
+        self.dead_models()
+
+    def stop(self) -> None:
+        """End the process: TERM, time for what is in flight, then KILL. Safe to call twice."""
+        if not hasattr(self, "_process"):
+            return
+        self._process.send_signal(signal.SIGTERM)
+        # Requests of a dead stub never end; waiting for them would only cost the time.
+        patience = 1.0 if self._lost_stub else TERM_SECONDS
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(timeout=1)
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101  it is a pipe, see start
+        for line in self._process.stdout:
+            self._lines.append(line.rstrip())
+            if _is_error(line):
+                sys.stderr.write(f"triton: {line}")
+
+    def _explain(self, what: str) -> str:
+        lines = list(self._lines)
+        errors = [line for line in lines if _is_error(line)] or lines[-10:]
+        return "\n  ".join([what, *errors[-20:]])
+
+
+def _is_error(line: str) -> bool:
+    is_log_line = re.match(r"[IWEF]\d{4} ", line)
+    wanted = line.startswith(("E", "F")) if is_log_line else "error" in line.lower()
+    return bool(wanted) and not HARMLESS.search(line)
+
+
+def _die_with_parent() -> None:
+    # If this process is killed, nobody is left who could stop the server.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,87 @@
+"""Talks to the Triton that is being supervised: health, reload, and a sentence really spoken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import numpy as np
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import serialize_byte_tensor
+
+from engine.errors import EngineError
+from speech_wire import SynthesisRequest
+
+CALL_SECONDS = 5.0
+LOAD_SECONDS = 120.0
+MAX_MESSAGE_BYTES = 2**31 - 1
+
+
+class TritonControl:
+    """A blocking connection to one Triton, for the process that started it.
+
+    `admin_key` opens the protocols that the server restricts (loading models).
+    """
+
+    def __init__(self, address: str, admin_key: str) -> None:
+        options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+        channel = grpc.insecure_channel(address, options=options)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        self._admin = (("triton-grpc-protocol-admin", admin_key),)
+
+    def is_ready(self) -> bool:
+        """Whether the server says that it and its models are ready (a dead stub is not seen)."""
+        try:
+            request = service_pb2.ServerReadyRequest()
+            return bool(self._stub.ServerReady(request, timeout=CALL_SECONDS).ready)
+        except grpc.RpcError:
+            return False
+
+    def reload(self, model: str) -> None:
+        """Unload and load a model: the only way in which Triton starts a dead stub anew."""
+        unload = service_pb2.RepositoryModelUnloadRequest(model_name=model)
+        load = service_pb2.RepositoryModelLoadRequest(model_name=model)
+        try:
+            self._stub.RepositoryModelUnload(unload, timeout=CALL_SECONDS, metadata=self._admin)
+            self._stub.RepositoryModelLoad(load, timeout=LOAD_SECONDS, metadata=self._admin)
+        except grpc.RpcError as error:
+            raise EngineError(f"model '{model}' could not be reloaded: {_words(error)}") from error
+
+    def speak(self, model: str, text: str, timeout_seconds: float) -> int:
+        """Return how many samples the model made of `text`; raises EngineError if it cannot."""
+        call = self._stub.ModelStreamInfer(iter([_request(model, text)]), timeout=timeout_seconds)
+        samples = 0
+        try:
+            for message in call:
+                if message.error_message:
+                    raise EngineError(f"model '{model}' failed: {message.error_message}")
+                samples += _waveform_samples(message.infer_response)
+                if message.infer_response.parameters["triton_final_response"].bool_param:
+                    break
+        except grpc.RpcError as error:
+            raise EngineError(f"model '{model}' did not speak: {_words(error)}") from error
+        finally:
+            call.cancel()
+        if samples == 0:
+            raise EngineError(f"model '{model}' answered without any sample")
+        return samples
+
+
+def _request(model: str, text: str) -> service_pb2.ModelInferRequest:
+    request = service_pb2.ModelInferRequest(model_name=model, id="probe")
+    request.parameters["triton_enable_empty_final_response"].bool_param = True
+    for name, array in SynthesisRequest(target_text=text).to_tensors().items():
+        request.inputs.add(name=name, datatype="BYTES", shape=array.shape)
+        request.raw_input_contents.append(serialize_byte_tensor(array).item())
+    return request
+
+
+def _waveform_samples(response: service_pb2.ModelInferResponse) -> int:
+    for output in response.outputs:
+        if output.name == "waveform":
+            return int(np.prod(output.shape))
+    return 0
+
+
+def _words(error: Any) -> str:
+    return f"{error.code().name} {error.details()}"

@@ -1,0 +1,1 @@
+"""The HTTP service: the OpenAI speech API in front of Triton."""

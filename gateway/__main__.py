@@ -1,0 +1,93 @@
+"""Command line: `up`, `serve`, `say` and `check`. Parses, loads the settings, calls."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from gateway import check, local, say
+from gateway.app import create_app
+from gateway.settings import SettingsError, load_settings
+from gateway.telemetry.logging import configure_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.settings import Settings
+
+FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = load_settings(
+            host=options.host, port=options.port, triton_address=options.triton
+        )
+    except SettingsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    code: int = options.run(settings, options)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
+    shared.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
+    shared.add_argument("--triton", metavar="HOST:PORT", help="Triton's gRPC address")
+    parser = argparse.ArgumentParser(
+        "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = commands.add_parser("up", parents=[shared], help="start a local Triton and the service")
+    up.set_defaults(run=lambda settings, _: local.up(settings))
+    serve = commands.add_parser("serve", parents=[shared], help="run the service alone")
+    serve.set_defaults(run=_serve)
+    speak = commands.add_parser("say", parents=[shared], help="speak a text into a file")
+    speak.add_argument("text")
+    speak.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("speech.wav"),
+        help="wav, flac, ogg or mp3 file (%(default)s)",
+    )
+    speak.add_argument("--model", help="default: the first of the service")
+    speak.add_argument("--voice", help="default: the model's first")
+    speak.add_argument("--url", help="base URL of the service, default from --host and --port")
+    speak.set_defaults(run=_say)
+    probe = commands.add_parser("check", parents=[shared], help="say what works and what not")
+    probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
+    return parser
+
+
+def _serve(settings: Settings, _: argparse.Namespace) -> int:
+    configure_logging(settings.log_level)
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=int(settings.shutdown_grace_seconds),
+        # Larger frames would only hold audio back: a packet is a few kilobytes.
+        http="httptools",
+        loop="uvloop",
+    )
+    return 0
+
+
+def _say(settings: Settings, options: argparse.Namespace) -> int:
+    url = options.url or local.base_url(settings)
+    return say.say(url, options.text, options.output, model=options.model, voice=options.voice)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The HTTP surface: shapes, errors, endpoints."""

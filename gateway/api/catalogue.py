@@ -1,0 +1,53 @@
+"""GET /v1/models and /v1/audio/voices: what a caller may name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from gateway.api.deps import StateDep
+from gateway.errors import UnknownModelError
+
+router = APIRouter(tags=["catalogue"])
+
+CREATED = 1_764_460_800
+"""OpenAI's clients want a number here; ours is the day of the first version, 2025-11-30."""
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "speech-gateway"}
+
+
+@router.get("/v1/models")
+async def list_models(state: StateDep) -> dict[str, Any]:
+    """List the models."""
+    return {"object": "list", "data": [_model(name) for name in state["settings"].models]}
+
+
+@router.get("/v1/models/{model}")
+async def retrieve_model(model: str, state: StateDep) -> dict[str, Any]:
+    """Describe one model."""
+    if model not in state["settings"].models:
+        raise UnknownModelError(
+            f"model {model!r} is not served here; there are {list(state['settings'].models)}",
+            param="model",
+        )
+    return _model(model)
+
+
+@router.get("/v1/audio/voices")
+async def list_voices(state: StateDep) -> dict[str, Any]:
+    """List the voices of all models."""
+    voices = [
+        {
+            "id": voice.id,
+            "name": voice.id,
+            "object": "audio.voice",
+            "model": voice.model,
+            "language": voice.language,
+        }
+        for model in state["settings"].models
+        for voice in await state["synthesizer"].voices(model)
+    ]
+    return {"voices": voices}

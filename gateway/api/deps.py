@@ -1,0 +1,30 @@
+"""Typed access to what lives longer than a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+
+from fastapi import Depends, Request
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+    from gateway.speech.service import SpeechService
+    from gateway.speech.synthesizer import Synthesizer
+    from gateway.telemetry.metrics import Metrics
+
+
+class State(TypedDict):
+    """What the lifespan opens; Starlette copies it into every request's state."""
+
+    settings: Settings
+    synthesizer: Synthesizer
+    service: SpeechService
+    metrics: Metrics
+
+
+def get_state(request: Request) -> State:
+    """Return the application's state."""
+    return cast("State", request.scope["state"])
+
+
+StateDep = Annotated[State, Depends(get_state)]

@@ -1,0 +1,100 @@
+"""The one translation of everything that goes wrong into OpenAI's error body."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from gateway.errors import InvalidRequestError, SpeechError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+log = logging.getLogger("speech")
+
+MAX_SHOWN_CHARACTERS = 80
+
+
+def error_response(error: SpeechError) -> Response:
+    """Return the HTTP response of an error: status, hints for a retry, OpenAI's body."""
+    body = {
+        "error": {
+            "message": error.message,
+            "type": error.type,
+            "param": error.param,
+            "code": error.code,
+        }
+    }
+    headers = {}
+    if error.retry_after_seconds is not None:
+        headers["retry-after"] = str(math.ceil(error.retry_after_seconds))
+        headers["retry-after-ms"] = str(int(error.retry_after_seconds * 1000))
+    # ASCII, because a caller's lone surrogate cannot be sent as UTF-8.
+    content = json.dumps(body, ensure_ascii=True)
+    return Response(content, error.status, headers, media_type="application/json")
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of the app leave in OpenAI's shape."""
+    app.add_exception_handler(SpeechError, _speech_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
+
+
+async def _speech_error(_: Request, error: Any) -> Response:
+    return error_response(error)
+
+
+async def _validation_error(_: Request, error: Any) -> Response:
+    return error_response(explain(error.errors()[0]))
+
+
+async def _http_error(request: Request, error: Any) -> Response:
+    message = f"{request.method} {request.url.path}: {error.detail}; GET /docs lists what is here"
+    response = error_response(InvalidRequestError(message, code="unknown_url"))
+    response.status_code = error.status_code
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _unexpected_error(_: Request, error: Exception) -> Response:
+    # Starlette raises the error again after this answer, so the server logs the traceback.
+    return error_response(
+        SpeechError("an internal error; the service's log has the details", detail=repr(error))
+    )
+
+
+def explain(problem: Any) -> InvalidRequestError:
+    """Turn pydantic's first complaint into words that name the field, what came and what fits."""
+    location = [str(part) for part in problem["loc"] if part != "body"]
+    if problem["type"] == "json_invalid":
+        reason = problem.get("ctx", {}).get("error", "")
+        return InvalidRequestError(f"the body is not valid JSON: {reason}", code="invalid_json")
+    if not location:
+        return InvalidRequestError(
+            "the body must be a JSON object sent with 'content-type: application/json'",
+            code="invalid_json",
+        )
+    # A union reports as voice.str, voice.VoiceReference: the field is what the caller knows.
+    field = location[0]
+    code = "missing_required_parameter" if problem["type"] == "missing" else "invalid_value"
+    words = f"'{field}': {problem['msg']}"
+    if problem["type"] != "missing":
+        words += f"; given: {_shown(problem['input'])}"
+    return InvalidRequestError(words, param=field, code=code)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):
+        text = ascii(value)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,165 @@
+"""POST /v1/audio/speech: body → job → stream → response."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from gateway.api.deps import StateDep
+from gateway.api.schemas import ErrorBody, SpeechBody
+from gateway.audio.encoders import ENCODERS
+from gateway.errors import InvalidRequestError, SpeechError, UnknownModelError
+from gateway.speech.types import Deadline, SpeechJob
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from starlette.types import Receive, Scope, Send
+
+    from gateway.settings import Settings
+    from gateway.speech.service import SpeechStream
+
+router = APIRouter(tags=["speech"])
+
+CLIENT_CLOSED_REQUEST = 499
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The speech, streamed as it is made",
+        "content": {"audio/wav": {}, "audio/pcm": {}},
+    },
+    **{status: {"model": ErrorBody} for status in (400, 404, 413, 429, 500, 502, 503, 504)},
+}
+
+
+@router.post("/v1/audio/speech", response_class=StreamingResponse, responses=RESPONSES)
+@router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
+async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> Response:
+    """Speak `input`; the response starts with the first audio."""
+    job = make_job(body, state["settings"], request.state.request_id)
+    stream = await _unless_disconnected(state["service"].open(job), request.receive)
+    if stream is None:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    headers = {"x-sample-rate": str(stream.sample_rate_hz), "x-accel-buffering": "no"}
+    if ignored := _ignored(body):
+        headers["x-speech-ignored"] = ignored
+    return SpeechResponse(stream, headers)
+
+
+def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob:
+    """Check what a schema cannot; raises InvalidRequestError or UnknownModelError."""
+    if body.model not in settings.models:
+        raise UnknownModelError(
+            f"model {body.model!r} is not served here; there are {list(settings.models)}; "
+            "GET /v1/models lists them",
+            param="model",
+        )
+    if not body.input.strip():
+        raise InvalidRequestError("'input' has nothing but white space", param="input")
+    if len(body.input) > settings.max_input_characters:
+        raise InvalidRequestError(
+            f"'input' has {len(body.input)} characters, at most "
+            f"{settings.max_input_characters} are allowed (SPEECH_MAX_INPUT_CHARACTERS)",
+            param="input",
+            code="string_above_max_length",
+        )
+    _refuse_unsupported(body)
+    return SpeechJob(
+        request_id=request_id,
+        model=body.model,
+        voice=body.voice_id,
+        text=body.input,
+        audio_format=body.response_format,
+        deadline=Deadline.after(settings.request_timeout_seconds),
+    )
+
+
+def _refuse_unsupported(body: SpeechBody) -> None:
+    if body.response_format not in ENCODERS:
+        raise InvalidRequestError(
+            f"'response_format' {body.response_format!r} is not supported yet; "
+            f"supported: {', '.join(ENCODERS)}",
+            param="response_format",
+            code="unsupported_format",
+        )
+    if body.stream_format != "audio":
+        raise InvalidRequestError(
+            f"'stream_format' {body.stream_format!r} is not supported yet; supported: audio",
+            param="stream_format",
+        )
+    if body.speed != 1.0:
+        raise InvalidRequestError(
+            f"'speed' {body.speed:g} is not supported yet; supported: 1.0", param="speed"
+        )
+
+
+def _ignored(body: SpeechBody) -> str:
+    ignored = [name for name in body.model_extra or {} if name.isascii() and name.isprintable()]
+    # Some clients send the word "None" for instructions that were not set.
+    if body.instructions and body.instructions != "None":
+        ignored.insert(0, "instructions")
+    return ", ".join(ignored)[:1000]
+
+
+async def _unless_disconnected(
+    opening: Coroutine[Any, Any, SpeechStream], receive: Receive
+) -> SpeechStream | None:
+    """Return the stream, or None if the client left before it was open."""
+    opened = asyncio.ensure_future(opening)
+    gone = asyncio.ensure_future(_disconnect(receive))
+    is_ours = True
+    try:
+        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
+        is_ours = not opened.done()
+        return None if is_ours else opened.result()
+    finally:
+        gone.cancel()
+        if is_ours:
+            await _abandon(opened)
+
+
+async def _abandon(opened: asyncio.Future[SpeechStream]) -> None:
+    opened.cancel()
+    await asyncio.wait({opened})
+    if not opened.cancelled() and opened.exception() is None:
+        await opened.result().aclose()
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class SpeechResponse(StreamingResponse):
+    """Sends a SpeechStream's packets and closes it in every ending.
+
+    If the model breaks off, the body is left without its end: the server then cuts the
+    connection, and no client can take the part for the whole.
+    """
+
+    def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
+        self._packets = stream.packets()
+        super().__init__(self._packets, headers=headers, media_type=stream.media_type)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the end, or until the client has gone."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._stream.aclose()
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the head, then packet by packet."""
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **head})
+        try:
+            async with aclosing(self._packets) as packets:
+                async for packet in packets:
+                    await send({"type": "http.response.body", "body": packet, "more_body": True})
+        except SpeechError:
+            return  # The record has the reason; see the class.
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

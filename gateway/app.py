@@ -1,0 +1,32 @@
+"""The one place where everything meets."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from gateway.api import catalogue, envelope, health, speech
+from gateway.api.limits import BodyLimit
+from gateway.api.request_id import RequestId
+from gateway.lifespan import make_lifespan
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+    from gateway.speech.synthesizer import Synthesizer
+
+
+def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> FastAPI:
+    """Return the service; without a synthesizer it speaks through the Triton of the settings."""
+    app = FastAPI(
+        title="speech-gateway",
+        version=version("speech-gateway"),
+        lifespan=make_lifespan(settings, synthesizer),
+    )
+    envelope.install(app)
+    for router in (speech.router, catalogue.router, health.router):
+        app.include_router(router)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(RequestId)
+    return app

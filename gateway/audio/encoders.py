@@ -1,0 +1,77 @@
+"""Audio formats: each turns float32 chunks into bytes as they come."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from gateway.audio.pcm import to_s16le
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
+
+UNKNOWN_SIZE = 0xFFFFFFFF
+"""The sizes of a WAV whose end is not known when its header is sent, as OpenAI sends them."""
+
+
+class AudioEncoder(Protocol):
+    """Encodes one utterance: `encode` for each chunk, `flush` once at the end."""
+
+    media_type: ClassVar[str]
+    sample_rate_hz: int
+
+    def encode(self, samples: npt.NDArray[np.float32]) -> bytes:
+        """Return the bytes that are ready after these samples, mono at `sample_rate_hz`."""
+
+    def flush(self) -> bytes:
+        """Return the last bytes."""
+
+
+class PcmEncoder:
+    """Headerless 16-bit little-endian mono."""
+
+    media_type: ClassVar[str] = "audio/pcm"
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        self.sample_rate_hz = sample_rate_hz
+
+    def encode(self, samples: npt.NDArray[np.float32]) -> bytes:
+        """Return the samples as bytes."""
+        return to_s16le(samples)
+
+    def flush(self) -> bytes:
+        """Return nothing: no sample is held back."""
+        return b""
+
+
+class WavEncoder:
+    """16-bit mono WAV whose header comes with the first audio and says "size unknown"."""
+
+    media_type: ClassVar[str] = "audio/wav"
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        self.sample_rate_hz = sample_rate_hz
+        self._header = wav_header(sample_rate_hz)
+
+    def encode(self, samples: npt.NDArray[np.float32]) -> bytes:
+        """Return the samples as bytes, the header before the first."""
+        header, self._header = self._header, b""
+        return header + to_s16le(samples)
+
+    def flush(self) -> bytes:
+        """Return nothing: no sample is held back."""
+        return b""
+
+
+def wav_header(sample_rate_hz: int) -> bytes:
+    """Return the 44 bytes before 16-bit mono PCM of unknown length."""
+    riff = struct.pack("<4sI4s", b"RIFF", UNKNOWN_SIZE, b"WAVE")
+    # Fields of "fmt ": its size, PCM, channels, rate, bytes a second, bytes a frame, bits.
+    fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate_hz, sample_rate_hz * 2, 2, 16)
+    return riff + fmt + struct.pack("<4sI", b"data", UNKNOWN_SIZE)
+
+
+ENCODERS: dict[str, Callable[[int], AudioEncoder]] = {"wav": WavEncoder, "pcm": PcmEncoder}

@@ -1,0 +1,1 @@
+"""The far side: Triton over gRPC."""

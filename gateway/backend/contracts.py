@@ -1,0 +1,99 @@
+"""What a model on a Triton declares, and the translation between protobuf and the contract."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tritonclient.grpc import service_pb2
+from tritonclient.utils import (
+    deserialize_bytes_tensor,
+    np_to_triton_dtype,
+    serialize_byte_tensor,
+    triton_to_np_dtype,
+)
+
+from gateway.errors import BackendFailedError, MisconfiguredError
+from gateway.speech.types import Voice
+from speech_wire import OUTPUTS, ContractError, PcmChunk, SynthesisRequest
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+OUTPUT_NAMES = frozenset(spec.name for spec in OUTPUTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContract:
+    """The part of the contract that one model takes, read from its ModelConfig."""
+
+    model: str
+    inputs: frozenset[str]
+    is_batched: bool
+    sample_rate_hz: int
+    voices: tuple[Voice, ...]
+
+    def request(self, request: SynthesisRequest, request_id: str) -> service_pb2.ModelInferRequest:
+        """Return the protobuf with those tensors that the model declares."""
+        message = service_pb2.ModelInferRequest(model_name=self.model, id=request_id)
+        message.parameters["triton_enable_empty_final_response"].bool_param = True
+        for name, array in request.to_tensors().items():
+            if name not in self.inputs:
+                continue
+            shape = (1, *array.shape) if self.is_batched else array.shape
+            dtype = np_to_triton_dtype(array.dtype)
+            message.inputs.add(name=name, datatype=dtype, shape=shape)
+            is_bytes = array.dtype == np.object_
+            message.raw_input_contents.append(
+                serialize_byte_tensor(array).item() if is_bytes else array.tobytes()
+            )
+        return message
+
+    def chunk(self, response: service_pb2.ModelInferResponse) -> PcmChunk:
+        """Read a response; raises BackendFailedError where it does not fit the contract."""
+        try:
+            return PcmChunk.from_tensors(
+                {
+                    output.name: _array(output, raw)
+                    for output, raw in zip(
+                        response.outputs, response.raw_output_contents, strict=True
+                    )
+                    if output.name in OUTPUT_NAMES
+                }
+            )
+        except (ContractError, ValueError) as error:
+            raise BackendFailedError(
+                "the model's answer does not fit the contract", detail=str(error)
+            ) from error
+
+
+def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
+    """Read Triton's ModelConfig; raises MisconfiguredError for what is no speech model."""
+    inputs = frozenset(tensor.name for tensor in config.input)
+    outputs = {tensor.name for tensor in config.output}
+    if "target_text" not in inputs or "waveform" not in outputs:
+        raise MisconfiguredError(
+            f"Triton's model '{config.name}' is no speech model: it takes {sorted(inputs)} and "
+            f"gives {sorted(outputs)}, a speech model takes target_text and gives waveform; "
+            "see SPEECH_MODELS"
+        )
+    parameters = {key: value.string_value for key, value in config.parameters.items()}
+    return ModelContract(
+        model=config.name,
+        inputs=inputs,
+        is_batched=config.max_batch_size > 0,
+        sample_rate_hz=int(parameters.get("sample_rate_hz", default_sample_rate_hz)),
+        voices=tuple(
+            Voice(voice["id"], config.name, voice.get("language"))
+            for voice in json.loads(parameters.get("voices", "[]"))
+        ),
+    )
+
+
+def _array(output: Any, raw: bytes) -> npt.NDArray[Any]:
+    # A model with a batch dimension answers with it: [1, n]. The contract's shapes have none.
+    if output.datatype == "BYTES":
+        return np.asarray(deserialize_bytes_tensor(raw), dtype=np.object_).reshape(-1)
+    return np.frombuffer(raw, dtype=triton_to_np_dtype(output.datatype))

@@ -1,0 +1,112 @@
+"""The Synthesizer that is a Triton behind one gRPC channel."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import grpc.aio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from gateway.backend.classify import classify
+from gateway.backend.contracts import ModelContract, read_contract
+from gateway.backend.stream import StreamLimits, stream_infer
+from gateway.errors import BackendFailedError, BackendUnavailableError, SpeechError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from gateway.settings import Settings
+    from gateway.speech.types import Deadline, Voice
+    from speech_wire import PcmChunk, SynthesisRequest
+
+ASK_SECONDS = 5.0
+CHANNEL_OPTIONS = [
+    # Raw stubs keep gRPC's 4 MiB limit, 43 s of 24 kHz float32.
+    ("grpc.max_receive_message_length", 2**31 - 1),
+    ("grpc.max_send_message_length", 2**31 - 1),
+    # gRPC's own back-off grows to two minutes; a Triton restarts in seconds.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+
+
+class TritonSynthesizer:
+    """Speaks through the models of one Triton. Make it inside the running event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._models = settings.models
+        self._default_rate_hz = settings.default_sample_rate_hz
+        self._limits = StreamLimits(
+            settings.first_audio_timeout_seconds, settings.gap_timeout_seconds
+        )
+        self._channel = grpc.aio.insecure_channel(settings.triton_address, CHANNEL_OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._contracts: dict[str, ModelContract] = {}
+
+    async def aclose(self) -> None:
+        """Close the channel; calls that still run are cancelled."""
+        await self._channel.close()
+
+    async def stream(
+        self, model: str, request: SynthesisRequest, deadline: Deadline, request_id: str
+    ) -> AsyncGenerator[PcmChunk, None]:
+        """See Synthesizer.stream."""
+        contract = await self._contract(model)
+        message = contract.request(request, request_id)
+        expected_offset = 0
+        try:
+            async with aclosing(
+                stream_infer(self._stub, message, self._limits, deadline)
+            ) as responses:
+                async for response in responses:
+                    chunk = contract.chunk(response)
+                    _check_offset(chunk, expected_offset)
+                    expected_offset += len(chunk.samples)
+                    rate = chunk.sample_rate_hz or contract.sample_rate_hz
+                    yield replace(chunk, sample_rate_hz=rate)
+        except BackendUnavailableError:
+            # What comes back may be another model under the same name.
+            self._contracts.pop(model, None)
+            raise
+
+    async def voices(self, model: str) -> tuple[Voice, ...]:
+        """See Synthesizer.voices."""
+        return (await self._contract(model)).voices
+
+    async def unready(self) -> dict[str, str]:
+        """See Synthesizer.unready."""
+        reasons = {}
+        for model in self._models:
+            try:
+                request = service_pb2.ModelReadyRequest(name=model)
+                await self._ask(self._stub.ServerReady, service_pb2.ServerReadyRequest())
+                answer = await self._ask(self._stub.ModelReady, request)
+                if not answer.ready:
+                    reasons[model] = "Triton says that the model is not ready"
+                await self._contract(model)
+            except SpeechError as error:
+                reasons[model] = f"{error.message} ({error.detail})"
+        return reasons
+
+    async def _contract(self, model: str) -> ModelContract:
+        if model not in self._contracts:
+            request = service_pb2.ModelConfigRequest(name=model)
+            answer = await self._ask(self._stub.ModelConfig, request)
+            self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
+        return self._contracts[model]
+
+    async def _ask(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=ASK_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise classify(error.code(), error.details() or "") from error
+
+
+def _check_offset(chunk: PcmChunk, expected: int) -> None:
+    if chunk.sample_offset is not None and chunk.sample_offset != expected:
+        raise BackendFailedError(
+            "the model left a gap in its audio",
+            detail=f"chunk at sample {chunk.sample_offset}, expected {expected}",
+        )

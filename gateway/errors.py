@@ -1,0 +1,103 @@
+"""Everything that can be wrong with a request or behind it.
+
+SpeechError
+├── InvalidRequestError        400  the caller's mistake; `param` names the field
+│   ├── UnknownModelError      404
+│   └── RequestTooLargeError   413
+├── OverloadedError            429  no permit within the wait, or Triton's queue is full
+├── MisconfiguredError         500  gateway and Triton do not fit; an operator must act
+├── BackendFailedError         502  the model failed or broke off
+├── BackendUnavailableError    503  no Triton, or it is going away
+└── BackendTimeoutError        504  nothing came in time
+
+Each carries status, type, code and param as plain values; `api.envelope` turns them into
+OpenAI's error body. `detail` is for the log and never leaves the service.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+RETRY_SECONDS = 1.0
+
+
+class SpeechError(Exception):
+    """An error with the status and the words that the caller gets."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    code: str = "internal_error"
+    retry_after_seconds: ClassVar[float | None] = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code or self.code
+        self.detail = detail
+
+
+class InvalidRequestError(SpeechError):
+    """The request cannot be served as it is; trying again will not help."""
+
+    status = 400
+    type = "invalid_request_error"
+    code = "invalid_value"
+
+
+class UnknownModelError(InvalidRequestError):
+    """No model of that name is served here."""
+
+    status = 404
+    code = "model_not_found"
+
+
+class RequestTooLargeError(InvalidRequestError):
+    """The body is larger than the service reads."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class OverloadedError(SpeechError):
+    """All permits are taken; come back in a moment."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "overloaded"
+    retry_after_seconds = RETRY_SECONDS
+
+
+class MisconfiguredError(SpeechError):
+    """The gateway's settings and the Triton behind it do not fit each other."""
+
+    code = "misconfigured"
+
+
+class BackendFailedError(SpeechError):
+    """The model failed, or its stream ended without Triton's FINAL."""
+
+    status = 502
+    code = "backend_failed"
+
+
+class BackendUnavailableError(SpeechError):
+    """Triton cannot be reached, is going away, or its model is not there at the moment."""
+
+    status = 503
+    code = "backend_unavailable"
+    retry_after_seconds = RETRY_SECONDS
+
+
+class BackendTimeoutError(SpeechError):
+    """The next audio, or the end, did not come in time."""
+
+    status = 504
+    code = "backend_timeout"

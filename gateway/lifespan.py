@@ -1,0 +1,55 @@
+"""Opens what outlives a request, closes it in reverse."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from gateway.api.deps import State
+from gateway.backend.triton import TritonSynthesizer
+from gateway.speech.admission import Admission
+from gateway.speech.service import SpeechService
+from gateway.telemetry.logging import log_record
+from gateway.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from fastapi import FastAPI
+
+    from gateway.settings import Settings
+    from gateway.speech.record import SpeechRecord
+    from gateway.speech.synthesizer import Synthesizer
+
+
+def make_lifespan(
+    settings: Settings, synthesizer: Synthesizer | None
+) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+    """Return the app's lifespan; it starts without Triton too and says so in /readyz."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[State, None]:
+        async with AsyncExitStack() as stack:
+            backend = synthesizer
+            if backend is None:
+                triton = TritonSynthesizer(settings)
+                stack.push_async_callback(triton.aclose)
+                backend = triton
+            yield _state(settings, backend)
+
+    return lifespan
+
+
+def _state(settings: Settings, synthesizer: Synthesizer) -> State:
+    admission = Admission(settings.max_concurrent_requests, settings.admission_wait_seconds)
+    metrics = Metrics(settings.models, lambda: admission.in_flight)
+
+    def on_closed(record: SpeechRecord) -> None:
+        metrics.observe(record)
+        log_record(record)
+
+    service = SpeechService(
+        synthesizer, admission, on_closed, keep_native_rate=settings.keep_native_rate
+    )
+    return State(settings=settings, synthesizer=synthesizer, service=service, metrics=metrics)

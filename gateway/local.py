@@ -1,0 +1,169 @@
+"""`speech-gateway up`: a local Triton and the service, started, watched and stopped together.
+
+Each is a process of its own, as in production; this one only composes them: it waits for
+readiness, starts what dies again (a few times), and stops both in order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import httpx
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+
+PR_SET_PDEATHSIG = 1
+POLL_SECONDS = 0.2
+STOP_SECONDS = 20.0
+MAX_RESTARTS = 3
+RESTART_WINDOW_SECONDS = 60.0
+EXAMPLE = {
+    "model": "hibari",
+    "voice": "heart",
+    "input": "Hello! This is a real voice, made by a real Triton.",
+    "response_format": "wav",
+}
+
+
+class LocalError(Exception):
+    """The local service cannot run; the message says why."""
+
+
+class Part:
+    """A child process that is started again when it dies, up to MAX_RESTARTS a minute."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self.name = name
+        self._command = command
+        self._deaths: deque[float] = deque(maxlen=MAX_RESTARTS)
+
+    def start(self) -> None:
+        """Start the process, out of the terminal's reach: this one decides when it stops."""
+        self._process = subprocess.Popen(
+            self._command,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has no other thread
+        )
+
+    def check(self, *, may_restart: bool) -> None:
+        """Start the process again if it died; raises LocalError if that makes no sense."""
+        code = self._process.poll()
+        if code is None:
+            return
+        now = time.monotonic()
+        often = len(self._deaths) == MAX_RESTARTS and now - self._deaths[0] < RESTART_WINDOW_SECONDS
+        if not may_restart or often:
+            raise LocalError(f"{self.name} ended with exit code {code}; its reason is above")
+        self._deaths.append(now)
+        print(f"{self.name} ended with exit code {code}; starting it again", file=sys.stderr)
+        self.start()
+
+    def stop(self) -> None:
+        """End the process and wait for it."""
+        if not hasattr(self, "_process"):
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def up(settings: Settings) -> int:
+    """Run until Ctrl-C or SIGTERM; return 0, or 1 with the reason on standard error."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    triton, service = _parts(settings)
+    try:
+        _check_port(settings)
+        triton.start()
+        service.start()
+        while not _is_ready(settings):
+            _tick(triton, service, may_restart=False)
+        print(_ready_line(settings), flush=True)
+        while True:
+            _tick(triton, service, may_restart=True)
+    except KeyboardInterrupt:
+        print("stopping", file=sys.stderr)
+        return 0
+    except LocalError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        service.stop()
+        triton.stop()
+
+
+def base_url(settings: Settings) -> str:
+    """Return the service's address as clients on this machine see it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+def _parts(settings: Settings) -> tuple[Part, Part]:
+    host, port = settings.triton_address.rsplit(":", 1)
+    models = [option for model in settings.models for option in ("--model", model)]
+    # -I: neither the working directory nor the user's packages may stand in for ours.
+    python = [sys.executable, "-I", "-m"]
+    engine = [*python, "engine", "serve", "--host", host, "--grpc-port", port, *models]
+    metrics_port = str(int(port) + 1)
+    serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]
+    return (
+        Part("triton", [*engine, "--metrics-port", metrics_port]),
+        Part("gateway", [*serve, "--triton", settings.triton_address]),
+    )
+
+
+def _check_port(settings: Settings) -> None:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise LocalError(
+                f"{settings.host}:{settings.port} cannot be taken: {error.strerror}; stop what "
+                "holds it or choose another port with --port or SPEECH_PORT"
+            ) from error
+
+
+def _is_ready(settings: Settings) -> bool:
+    try:
+        return httpx.get(f"{base_url(settings)}/readyz", trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _tick(*parts: Part, may_restart: bool) -> None:
+    for part in parts:
+        part.check(may_restart=may_restart)
+    time.sleep(POLL_SECONDS)
+
+
+def _ready_line(settings: Settings) -> str:
+    body = json.dumps(EXAMPLE)
+    return (
+        f"ready: {base_url(settings)} (Triton: {settings.triton_address}); try: "
+        f"curl {base_url(settings)}/v1/audio/speech -H 'content-type: application/json' "
+        f"-d '{body}' -o hello.wav"
+    )
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _die_with_parent() -> None:
+    # If this process is killed, nobody is left who could stop its children.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

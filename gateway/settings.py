@@ -1,0 +1,78 @@
+"""All settings of the gateway; the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "SPEECH_"
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the message names it and what fits."""
+
+
+class Settings(BaseSettings):
+    """The effective settings: flags override the environment, which overrides `.env`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", extra="forbid", frozen=True
+    )
+
+    host: str = "127.0.0.1"
+    """Address the HTTP service listens on."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Port of the HTTP service."""
+    triton_address: str = Field(default="127.0.0.1:8001", pattern=r"^[^/\s]+:\d+$")
+    """host:port of Triton's gRPC."""
+    models: Annotated[tuple[str, ...], NoDecode] = Field(default=("hibari",), min_length=1)
+    """Triton models that callers may name, separated by commas."""
+    default_sample_rate_hz: int = Field(default=16_000, ge=8_000, le=192_000)
+    """Sample rate of models that do not say it themselves (Spark-TTS's upstream: 16 000)."""
+    keep_native_rate: bool = False
+    """Answer at the model's own sample rate instead of OpenAI's 24 kHz."""
+    max_input_characters: int = Field(default=4096, ge=1)
+    """Longest text of a request; 4096 is OpenAI's limit."""
+    max_body_bytes: int = Field(default=1_048_576, ge=1024)
+    """Largest request body that is read."""
+    max_concurrent_requests: int = Field(default=16, ge=1)
+    """Requests that may be at Triton at once."""
+    admission_wait_seconds: float = Field(default=0.5, ge=0)
+    """How long a request waits for a permit before it gets 429."""
+    request_timeout_seconds: float = Field(default=600.0, gt=0)
+    """Deadline of a whole request; a slow listener counts too (600 is the SDK's own)."""
+    first_audio_timeout_seconds: float = Field(default=30.0, gt=0)
+    """How long Triton may take to its first audio."""
+    gap_timeout_seconds: float = Field(default=10.0, gt=0)
+    """How long Triton may be silent between two chunks: a killed model says nothing at all."""
+    shutdown_grace_seconds: float = Field(default=10.0, ge=0)
+    """How long running streams may go on after the service is told to stop."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """How much is logged."""
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(filter(None, (name.strip() for name in value.split(","))))
+        return value
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read the settings; raises SettingsError naming each variable that is wrong or unknown."""
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise SettingsError(f"unknown settings {', '.join(unknown)}; there are: {sorted(known)}")
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        problems = [
+            f"{PREFIX}{'.'.join(map(str, e['loc'])).upper()} = {e['input']!r}: {e['msg']}"
+            for e in error.errors()
+        ]
+        raise SettingsError("; ".join(problems)) from error

@@ -1,0 +1,1 @@
+"""A request from text to packets, without HTTP and without Triton."""

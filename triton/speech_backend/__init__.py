@@ -1,0 +1,1 @@
+"""What a speech model does inside Triton's Python backend."""

@@ -1,0 +1,103 @@
+"""The adapter between Triton's Python backend and a function that yields chunks.
+
+`pb_utils` exists only inside the server, so it is an argument here, and a small fake drives
+the same code in tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from speech_wire import INPUTS, INVALID_INPUT, ContractError, PcmChunk, SynthesisRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk, None, None]]"
+
+log = logging.getLogger(__name__)
+
+OUTCOMES = ("finished", "cancelled", "invalid", "failed")
+
+
+class InvalidInputError(ValueError):
+    """The caller asked for something that the model cannot say; the message is for the caller."""
+
+
+class Outcomes:
+    """Counts how requests end, as a Triton custom metric.
+
+    Triton's own statistics count the cancelled and failed requests of a decoupled model as
+    successes (measured on 2.51), so a model keeps its own.
+    """
+
+    def __init__(self, pb_utils: Any, model: str) -> None:
+        # Kept, since the server drops the metrics of a family that is garbage collected.
+        self._family = pb_utils.MetricFamily(
+            name="speech_model_requests_total",
+            description="Requests that ended in a speech model, by outcome",
+            kind=pb_utils.MetricFamily.COUNTER,
+        )
+        self._counters = {
+            outcome: self._family.Metric(labels={"model": model, "outcome": outcome})
+            for outcome in OUTCOMES
+        }
+
+    def count(self, outcome: str) -> None:
+        """Add one request to `outcome`, one of OUTCOMES."""
+        self._counters[outcome].increment(1)
+
+
+def serve(pb_utils: Any, request: Any, synthesize: Synthesize) -> str:
+    """Answer one Triton request with the chunks of `synthesize`; return the outcome.
+
+    Cancellation is polled before every chunk. An error is sent at most once and without a
+    traceback; FINAL is sent exactly once, whatever happened.
+    """
+    sender = request.get_response_sender()
+    outcome = "failed"
+    try:
+        outcome = _send_chunks(pb_utils, request, sender, synthesize)
+    except (InvalidInputError, ContractError) as error:
+        outcome = "invalid"
+        _send_error(pb_utils, sender, f"{INVALID_INPUT}{error}")
+    except Exception as error:
+        log.exception("request %s failed", request.request_id())
+        _send_error(pb_utils, sender, f"the model failed: {type(error).__name__}: {error}")
+    finally:
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+    return outcome
+
+
+def _send_chunks(pb_utils: Any, request: Any, sender: Any, synthesize: Synthesize) -> str:
+    if sender.is_cancelled():
+        return "cancelled"
+    with closing(synthesize(_read(pb_utils, request))) as chunks:
+        for chunk in chunks:
+            if sender.is_cancelled():
+                return "cancelled"
+            sender.send(_response(pb_utils, chunk))
+    return "finished"
+
+
+def _read(pb_utils: Any, request: Any) -> SynthesisRequest:
+    found = {spec.name: pb_utils.get_input_tensor_by_name(request, spec.name) for spec in INPUTS}
+    return SynthesisRequest.from_tensors(
+        {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
+    )
+
+
+def _response(pb_utils: Any, chunk: PcmChunk) -> Any:
+    tensors = [
+        pb_utils.Tensor(name, np.ascontiguousarray(array))
+        for name, array in chunk.to_tensors().items()
+    ]
+    return pb_utils.InferenceResponse(output_tensors=tensors)
+
+
+def _send_error(pb_utils: Any, sender: Any, message: str) -> None:
+    sender.send(pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message)))

@@ -1,0 +1,22 @@
+"""The contract between the gateway and a speech model: names, dtypes, shapes, and nothing else."""
+
+from speech_wire.contract import (
+    INPUTS,
+    INVALID_INPUT,
+    OUTPUTS,
+    ContractError,
+    ModelSpec,
+    TensorSpec,
+)
+from speech_wire.messages import PcmChunk, SynthesisRequest
+
+__all__ = [
+    "INPUTS",
+    "INVALID_INPUT",
+    "OUTPUTS",
+    "ContractError",
+    "ModelSpec",
+    "PcmChunk",
+    "SynthesisRequest",
+    "TensorSpec",
+]

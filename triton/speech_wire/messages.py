@@ -1,0 +1,146 @@
+"""Request and chunk as typed values, and their translation from and to named numpy arrays.
+
+Field names are tensor names, except where a unit belongs in the name. The last step, to
+protobuf in the gateway and to pb_utils tensors in a model, is a few lines on each side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from speech_wire.contract import (
+    INPUTS,
+    NUMPY_DTYPES,
+    OUTPUTS,
+    ContractError,
+    Tensors,
+    TensorSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SynthesisRequest:
+    """What a speech model is asked to say; everything but the text is optional.
+
+    `reference_wav` is float32 mono at 16 kHz; `global_tokens` int32[32] and `semantic_tokens`
+    int32[n] are a voice already tokenised; `speed` is a factor (1.0 is the model's own pace).
+    """
+
+    target_text: str
+    reference_text: str | None = None
+    reference_wav: npt.NDArray[np.float32] | None = None
+    global_tokens: npt.NDArray[np.int32] | None = None
+    semantic_tokens: npt.NDArray[np.int32] | None = None
+    voice: str | None = None
+    gender: str | None = None
+    pitch: str | None = None
+    speed_label: str | None = None
+    speed: float | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_new_tokens: int | None = None
+
+    def to_tensors(self) -> Tensors:
+        """Return the arrays of all that is set, without batch dimension."""
+        values: dict[str, Any] = {spec.name: getattr(self, spec.name, None) for spec in INPUTS}
+        if self.reference_wav is not None:
+            values["reference_wav_len"] = len(self.reference_wav)
+        return _encode(INPUTS, values)
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> SynthesisRequest:
+        """Read the arrays back; raises ContractError on a missing, unknown or wrong one."""
+        values = _decode(INPUTS, tensors)
+        length = values.pop("reference_wav_len", None)
+        if length is not None and "reference_wav" in values:
+            values["reference_wav"] = values["reference_wav"][:length]
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PcmChunk:
+    """The next samples of an utterance, float32 mono in [-1, 1].
+
+    `sample_offset` is the position of the first sample in the utterance, at `sample_rate_hz`;
+    `finish_reason` ("stop" or "length") comes with the last chunk that has samples;
+    `global_tokens` int32[32] is a voice that was just made.
+    """
+
+    samples: npt.NDArray[np.float32]
+    sample_rate_hz: int | None = None
+    sample_offset: int | None = None
+    finish_reason: str | None = None
+    global_tokens: npt.NDArray[np.int32] | None = None
+
+    def to_tensors(self) -> Tensors:
+        """Return the arrays of all that is set, without batch dimension."""
+        return _encode(
+            OUTPUTS,
+            {
+                "waveform": self.samples,
+                "sample_rate": self.sample_rate_hz,
+                "sample_offset": self.sample_offset,
+                "finish_reason": self.finish_reason,
+                "global_tokens": self.global_tokens,
+            },
+        )
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> PcmChunk:
+        """Read the arrays back; raises ContractError on a missing, unknown or wrong one."""
+        values = _decode(OUTPUTS, tensors)
+        return cls(
+            samples=values["waveform"],
+            sample_rate_hz=values.get("sample_rate"),
+            sample_offset=values.get("sample_offset"),
+            finish_reason=values.get("finish_reason"),
+            global_tokens=values.get("global_tokens"),
+        )
+
+
+def _encode(specs: tuple[TensorSpec, ...], values: Mapping[str, Any]) -> Tensors:
+    return {
+        spec.name: spec.check(_to_array(spec, values[spec.name]))
+        for spec in specs
+        if values.get(spec.name) is not None
+    }
+
+
+def _decode(
+    specs: tuple[TensorSpec, ...], tensors: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, Any]:
+    known = {spec.name: spec for spec in specs}
+    if unknown := tensors.keys() - known.keys():
+        raise ContractError(f"unknown tensors {sorted(unknown)}; the contract has {sorted(known)}")
+    missing = [s.name for s in specs if not s.optional and s.name not in tensors]
+    if missing:
+        raise ContractError(f"required tensors {missing} are missing")
+    return {name: _to_value(known[name], array) for name, array in tensors.items()}
+
+
+def _to_array(spec: TensorSpec, value: Any) -> npt.NDArray[Any]:
+    if spec.dtype == "BYTES":
+        return np.array([value.encode()], dtype=np.object_)
+    if spec.shape == (1,):
+        return np.array([value], dtype=NUMPY_DTYPES[spec.dtype])
+    return np.asarray(value)
+
+
+def _to_value(spec: TensorSpec, array: npt.NDArray[Any]) -> Any:
+    spec.check(array)
+    if spec.dtype == "BYTES":
+        try:
+            return array[0].decode()
+        except UnicodeDecodeError as error:
+            raise ContractError(f"tensor '{spec.name}' is not valid UTF-8: {error}") from error
+    return array[0].item() if spec.shape == (1,) else array
