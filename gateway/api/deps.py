@@ -22,8 +22,8 @@ class State(TypedDict):
     metrics: Metrics
 
 
-def get_state(request: Request) -> State:
-    """Return the application's state."""
+async def get_state(request: Request) -> State:
+    """Return the application's state; async, since FastAPI sends other functions to a thread."""
     return cast("State", request.scope["state"])
 
 

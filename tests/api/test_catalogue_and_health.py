@@ -1,0 +1,201 @@
+"""What a caller may name, and what an operator's probes and Prometheus see."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fakes.service import RunningService
+from fakes.triton import FakeTriton, Hang, Script, tone
+from gateway.speech.record import OUTCOMES
+
+BOTH_PROBES = pytest.mark.parametrize("path", ["/readyz", "/health"])
+
+
+def test_models_are_listed_as_openai_lists_them(triton: FakeTriton) -> None:
+    with RunningService(triton, models="hibari, spark") as service:
+        answer = service.client.get("/v1/models").json()
+
+    assert answer["object"] == "list"
+    assert [model["id"] for model in answer["data"]] == ["hibari", "spark"]
+    assert all(model["object"] == "model" for model in answer["data"])
+    assert all(isinstance(model["created"], int) for model in answer["data"])
+
+
+def test_a_model_is_described_alone_as_in_the_list(service: RunningService) -> None:
+    one = service.client.get("/v1/models/hibari")
+
+    assert one.status_code == 200
+    assert [one.json()] == service.client.get("/v1/models").json()["data"]
+
+
+def test_an_unknown_model_is_a_404_that_names_those_there_are(service: RunningService) -> None:
+    response = service.client.get("/v1/models/tts-9")
+
+    error = response.json()["error"]
+    assert response.status_code == 404
+    assert error["code"] == "model_not_found"
+    assert "tts-9" in error["message"]
+    assert "hibari" in error["message"]
+
+
+def test_voices_have_id_and_name_as_open_webui_wants_them(service: RunningService) -> None:
+    voices = service.client.get("/v1/audio/voices").json()["voices"]
+
+    assert [(voice["id"], voice["name"]) for voice in voices] == [
+        ("heart", "heart"),
+        ("fable", "fable"),
+    ]
+    assert {voice["model"] for voice in voices} == {"hibari"}
+    assert {voice["language"] for voice in voices} == {"en"}
+
+
+def test_every_listed_voice_can_be_used(service: RunningService) -> None:
+    voices = service.client.get("/v1/audio/voices").json()["voices"]
+
+    answers = [service.say(model=voice["model"], voice=voice["id"]) for voice in voices]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_a_model_without_voices_takes_any(triton: FakeTriton, service: RunningService) -> None:
+    triton.script = Script(voices=())
+
+    assert service.client.get("/v1/audio/voices").json() == {"voices": []}
+    assert service.say(voice="anything").status_code == 200
+
+
+def test_voices_without_triton_are_a_503(triton: FakeTriton, service: RunningService) -> None:
+    triton.stop()
+
+    response = service.client.get("/v1/audio/voices")
+
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "backend_unavailable"
+
+
+@BOTH_PROBES
+def test_ready_when_every_model_is(service: RunningService, path: str) -> None:
+    response = service.client.get(path)
+
+    assert response.status_code == 200
+    assert response.json()["status"] == "ok"
+
+
+@BOTH_PROBES
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param(Script(is_ready=False), "not ready", id="model not ready"),
+        pytest.param(Script(is_speech_model=False), "no speech model", id="no speech model"),
+    ],
+)
+def test_not_ready_says_which_model_and_why(
+    triton: FakeTriton, service: RunningService, path: str, script: Script, reason: str
+) -> None:
+    triton.script = script
+
+    response = service.client.get(path)
+
+    assert response.status_code == 503
+    assert reason in response.json()["models"]["hibari"]
+    assert service.client.get("/livez").status_code == 200
+
+
+def test_a_model_that_triton_does_not_have_is_named(triton: FakeTriton) -> None:
+    with RunningService(triton, models="hibari,spark") as service:
+        response = service.client.get("/readyz")
+
+    assert response.status_code == 503
+    assert response.json()["models"].keys() == {"spark"}
+
+
+@BOTH_PROBES
+def test_without_triton_the_service_lives_and_is_not_ready(
+    triton: FakeTriton, service: RunningService, path: str
+) -> None:
+    triton.stop()
+
+    response = service.client.get(path)
+
+    assert response.status_code == 503
+    assert "cannot be reached" in response.json()["models"]["hibari"]
+    assert service.client.get("/livez").json() == {"status": "ok"}
+
+
+def test_the_service_starts_before_triton(triton: FakeTriton) -> None:
+    triton.stop()
+
+    with RunningService(triton, first_audio_timeout_seconds=10) as service:
+        before = service.client.get("/readyz").status_code
+        triton.start()
+        after = ready_again(service)
+
+    assert before == 503
+    assert after == 200
+
+
+@pytest.mark.parametrize("is_speaking", [False, True], ids=["idle", "speaking"])
+def test_a_restarted_triton_is_used_again_without_a_restart_here(
+    triton: FakeTriton, service: RunningService, is_speaking: bool
+) -> None:
+    assert service.say().status_code == 200
+    if is_speaking:
+        triton.script = Script([tone(), Hang()])
+        service.send().close()
+    triton.stop()
+    assert service.say().status_code == 503
+
+    triton.script = Script()
+    triton.start()
+
+    assert ready_again(service) == 200
+    assert service.say().status_code == 200
+
+
+def test_a_restarted_triton_may_have_other_voices(
+    triton: FakeTriton, service: RunningService
+) -> None:
+    assert service.say(voice="heart").status_code == 200
+    triton.stop()
+    service.say()
+
+    triton.script = Script(voices=[{"id": "nova"}])
+    triton.start()
+
+    assert ready_again(service) == 200
+    assert service.say(voice="nova").status_code == 200
+
+
+def ready_again(service: RunningService) -> int:
+    """Ask until the service is ready or gRPC has surely tried again (its back-off is 1 s)."""
+    statuses = (service.client.get("/readyz").status_code for _ in range(1000))
+    return next((status for status in statuses if status == 200), 503)
+
+
+def test_metrics_are_prometheus_text_with_every_outcome_at_zero(service: RunningService) -> None:
+    response = service.client.get("/metrics")
+
+    families = {family.name: family for family in text_string_to_metric_families(response.text)}
+    outcomes = {s.labels["outcome"]: s.value for s in families["speech_requests"].samples}
+    assert response.headers["content-type"].startswith("text/plain")
+    assert outcomes == dict.fromkeys(OUTCOMES, 0)
+    assert families.keys() >= {
+        "speech_requests",
+        "speech_first_audio_seconds",
+        "speech_audio_seconds",
+        "speech_requests_in_flight",
+    }
+    assert all(family.documentation for family in families.values())
+
+
+def test_metrics_count_the_seconds_that_were_heard(service: RunningService) -> None:
+    service.say()
+    service.say()
+    assert service.log.ended.wait(2)
+
+    families = text_string_to_metric_families(service.client.get("/metrics").text)
+
+    values = {s.name: s.value for f in families for s in f.samples if s.name.startswith("speech_")}
+    assert values["speech_audio_seconds_total"] == pytest.approx(0.6)
+    assert values["speech_first_audio_seconds_count"] == 2

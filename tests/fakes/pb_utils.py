@@ -1,0 +1,116 @@
+"""A fake of `triton_python_backend_utils`: what a model sees of the server around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+FINAL = 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    name: str
+    array: npt.NDArray[Any]
+
+    def as_numpy(self) -> npt.NDArray[Any]:
+        return self.array
+
+
+@dataclass(frozen=True)
+class TritonError:
+    message: str
+
+
+@dataclass(frozen=True)
+class InferenceResponse:
+    output_tensors: list[Tensor]
+    error: TritonError | None = None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {tensor.name: tensor.array for tensor in self.output_tensors}
+
+
+@dataclass
+class Metric:
+    labels: dict[str, str]
+    value: float = 0.0
+
+    def increment(self, by: float) -> None:
+        self.value += by
+
+
+@dataclass
+class MetricFamily:
+    """Keeps its metrics in the order in which they were made."""
+
+    name: str
+    description: str
+    kind: str
+    metrics: list[Metric] = field(default_factory=list)
+    COUNTER = "counter"
+
+    def Metric(self, labels: dict[str, str]) -> Metric:  # noqa: N802  Triton's own name
+        self.metrics.append(Metric(labels))
+        return self.metrics[-1]
+
+
+class FakeSender:
+    """Records what is sent; the caller has gone away after `cancel_after` responses."""
+
+    def __init__(self, cancel_after: int | None = None) -> None:
+        self.responses: list[InferenceResponse] = []
+        self.finals = 0
+        self._cancel_after = cancel_after
+
+    @property
+    def chunks(self) -> list[dict[str, npt.NDArray[Any]]]:
+        return [response.arrays() for response in self.responses if response.error is None]
+
+    @property
+    def errors(self) -> list[str]:
+        return [response.error.message for response in self.responses if response.error]
+
+    def is_cancelled(self) -> bool:
+        return self._cancel_after is not None and len(self.responses) >= self._cancel_after
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        """Refuse what Triton refuses: anything after FINAL, and a call that says nothing."""
+        if self.finals or (response is None and not flags):
+            raise RuntimeError("Unable to send response. Response sender has been closed.")
+        if response is not None:
+            self.responses.append(response)
+        self.finals += flags & FINAL
+
+
+@dataclass
+class FakeRequest:
+    """One request with its tensors and the sender that its answer goes to."""
+
+    tensors: Mapping[str, npt.NDArray[Any]]
+    sender: FakeSender = field(default_factory=FakeSender)
+
+    def request_id(self) -> str:
+        return "req-1"
+
+    def get_response_sender(self) -> FakeSender:
+        return self.sender
+
+
+class FakePbUtils:
+    """The module itself, as an object to hand over."""
+
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL = FINAL
+    Tensor = Tensor
+    TritonError = TritonError
+    InferenceResponse = InferenceResponse
+    MetricFamily = MetricFamily
+
+    @staticmethod
+    def get_input_tensor_by_name(request: FakeRequest, name: str) -> Tensor | None:
+        return Tensor(name, request.tensors[name]) if name in request.tensors else None

@@ -1,0 +1,126 @@
+"""Everything that dies, dies loudly and comes back by itself."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG_TEXT = " ".join(f"This is sentence {n} of a long story about the sea." for n in range(75))
+RECOVERY_SECONDS = 30
+CLIENT = """
+import sys, httpx
+with httpx.stream("POST", sys.argv[1], json={"model": "hibari", "voice": "heart",
+                  "response_format": "pcm", "input": sys.argv[2]}) as response:
+    for piece in response.iter_bytes():
+        print(len(piece), flush=True)
+"""
+
+
+def url(stack: Any) -> str:
+    return f"{stack.ports.url}/v1/audio/speech"
+
+
+def request(text: str) -> dict[str, str]:
+    return {"model": "hibari", "voice": "heart", "response_format": "pcm", "input": text}
+
+
+def break_mid_stream(stack: Any, harm: Callable[[], None]) -> float:
+    """Do harm after the first audio; return the seconds until the body broke."""
+    with httpx.stream("POST", url(stack), json=request(LONG_TEXT), timeout=60) as response:
+        pieces = response.iter_bytes()
+        next(pieces)
+        harm()
+        harmed = time.monotonic()
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in pieces:
+                pass
+    return time.monotonic() - harmed
+
+
+def test_killed_client_is_seen_by_the_model_within_200_ms(stack: Any, until: Any) -> None:
+    """SIGKILL of the client mid-stream cancels the model; median of five."""
+
+    def cancelled() -> float:
+        return stack.metric("speech_model_requests_total", of_triton=True, outcome="cancelled")
+
+    def kill_one() -> float:
+        before = cancelled()
+        command = [sys.executable, "-c", CLIENT, url(stack), LONG_TEXT]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            client.stdout.readline()
+            client.kill()
+            return until(lambda: cancelled() == before + 1, 10)
+
+    seen_after = [kill_one() for _ in range(5)]
+
+    assert statistics.median(seen_after) < 0.2, seen_after
+    until(lambda: stack.metric("speech_requests_in_flight") == 0, 5)
+
+
+def test_killed_stub_breaks_the_body_and_the_model_comes_back(
+    own_stack: Any, until: Any, regions: Any
+) -> None:
+    """The stream ends within the gap timeout, then requests work again, with no operator."""
+    server = own_stack.engine.children("tritonserver")[0].pid
+
+    def kill_stub() -> None:
+        own_stack.engine.children("triton_python_backend_stub")[0].kill()
+
+    broke_after = break_mid_stream(own_stack, kill_stub)
+    until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
+
+    assert broke_after < own_stack.gap_seconds + 1
+    assert own_stack.metric("speech_requests_total", outcome="timed_out") == 1
+    assert own_stack.engine.children("tritonserver")[0].pid == server
+    assert own_stack.engine.stop() == 0
+    assert not regions()
+
+
+def test_killed_tritonserver_breaks_the_body_and_a_new_one_is_found(
+    own_stack: Any, until: Any
+) -> None:
+    """The engine dies loudly, /readyz says so, and the gateway serves once Triton is back."""
+
+    def kill_server() -> None:
+        own_stack.engine.children("tritonserver")[0].kill()
+
+    break_mid_stream(own_stack, kill_server)
+    dead = own_stack.engine
+    exit_code = dead.wait()
+    refused = own_stack.ask("Anyone?")
+    ready = httpx.get(f"{own_stack.ports.url}/readyz").status_code
+    own_stack.restart_engine()
+    until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
+
+    assert exit_code == 3
+    assert any("tritonserver ended with exit code -9" in line for line in dead.lines)
+    assert refused.status_code == 503
+    assert "retry-after" in refused.headers
+    assert ready == 503
+    assert own_stack.metric("speech_requests_total", outcome="failed") >= 1
+
+
+def test_killed_engine_leaves_nothing_that_the_next_one_does_not_clean(
+    own_stack: Any, until: Any, regions: Any
+) -> None:
+    """SIGKILL of the engine takes the server with it; the next start removes its memory."""
+    server = own_stack.engine.children("tritonserver")[0]
+    left = regions()
+
+    own_stack.engine.stop(signal.SIGKILL)
+    until(lambda: not server.is_running(), 10)
+    own_stack.restart_engine()
+
+    assert left
+    assert not left & regions()

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENGINE = [sys.executable, "-I", "-m", "engine"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Put a tritonserver first on PATH that ends at once."""
+    program = tmp_path / "bin" / "tritonserver"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\necho 'E0101 1 x.cc:1] no such model'; exit 5\n", encoding="utf-8"
+    )
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+
+def engine(
+    folder: Path, *arguments: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ENGINE, *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_render_writes_the_model_and_prints_its_folder(tmp_path: Path) -> None:
+    done = engine(tmp_path, "render", "--model", "hibari", "repository")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "repository/hibari\n"
+    written = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert written == {"repository/hibari/config.pbtxt", "repository/hibari/1/model.py"}
+
+
+@pytest.mark.parametrize("command", [["render", "repository"], ["serve"]], ids=["render", "serve"])
+def test_an_unknown_model_ends_with_1_and_names_those_there_are(
+    command: list[str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    done = engine(tmp_path, *command, "--model", "nobody", env=environment)
+
+    assert done.returncode == 1
+    assert done.stderr == "error: model 'nobody' is not known; there are: hibari\n"
+
+
+def test_a_taken_port_ends_with_1_and_is_named(tmp_path: Path, environment: dict[str, str]) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+
+        done = engine(tmp_path, "serve", "--grpc-port", str(port), env=environment)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: Triton's gRPC port 127.0.0.1:{port} cannot be taken")
+    assert "Traceback" not in done.stderr
+
+
+def test_no_command_is_a_usage_error(tmp_path: Path) -> None:
+    done = engine(tmp_path)
+
+    assert done.returncode == 2
+    assert "COMMAND" in done.stderr
