@@ -18,7 +18,7 @@ from engine.errors import EngineError, ServerDiedError
 from engine.installation import find_installation
 from engine.render import model_source, render_model
 from engine.server import Listen, TritonServer
-from engine.supervisor import Supervisor
+from engine.supervisor import Patience, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +59,14 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     serve.add_argument("--grpc-port", type=int, default=8001, help="default %(default)s")
     serve.add_argument("--metrics-port", type=int, default=8002, help="default %(default)s")
-    serve.add_argument(
-        "--start-timeout", type=float, default=120.0, help="seconds until ready (%(default)g)"
-    )
+    for name, default, meaning in (
+        ("--start-timeout", Patience.start_seconds, "until ready"),
+        ("--probe-every", Patience.probe_every_seconds, "between two words really spoken"),
+        ("--probe-timeout", Patience.probe_seconds, "that such a word may take"),
+    ):
+        serve.add_argument(
+            name, type=float, default=default, help=f"seconds {meaning} ({default:g})"
+        )
     serve.set_defaults(run=_serve)
     return parser
 
@@ -85,7 +90,8 @@ def _serve(options: argparse.Namespace) -> None:
     ):
         server = _server(options, Path(work), listen, prefix.name)
         try:
-            supervisor = Supervisor(server, options.start_timeout)
+            patience = Patience(options.start_timeout, options.probe_every, options.probe_timeout)
+            supervisor = Supervisor(server, patience)
             supervisor.start()
             log.info("engine.ready grpc=%s models=%s", listen.address, ",".join(server.models))
             supervisor.run(stop)

@@ -137,7 +137,7 @@ class TritonServer:
         deadline = time.monotonic() + timeout_seconds
         while not self.control.is_ready():
             self.check_alive()
-            if self.dead_models():
+            if self._has_zombie():
                 raise EngineError(self._explain("a model's process could not start"))
             if time.monotonic() > deadline:
                 raise EngineError(self._explain(f"Triton was not ready in {timeout_seconds:g} s"))
@@ -157,7 +157,7 @@ class TritonServer:
         Triton itself does not notice: the model stays "ready" and is never started again.
         """
         alive = {}
-        for child in psutil.Process(self._process.pid).children():
+        for child in self._children():
             try:
                 command = child.cmdline()
             except psutil.Error:  # a zombie has no command line, one that has gone no process
@@ -165,17 +165,22 @@ class TritonServer:
             if command and command[0].endswith(STUB):
                 alive[child.pid] = command[1].removesuffix("/1/model.py").rsplit("/", 1)[-1]
         gone = {model for pid, model in self._stubs.items() if pid not in alive}
-        zombies = not self._stubs and not alive and self._has_zombie()
         self._stubs = alive
         self._lost_stub = self._lost_stub or bool(gone)
-        return sorted(gone) or (list(self.models) if zombies else [])
+        return sorted(gone)
 
     def _has_zombie(self) -> bool:
-        children = psutil.Process(self._process.pid).children()
-        return any(child.status() == psutil.STATUS_ZOMBIE for child in children)
+        return any(child.status() == psutil.STATUS_ZOMBIE for child in self._children())
+
+    def _children(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children()
+        except psutil.NoSuchProcess:
+            return []
 
     def reload(self, model: str) -> None:
-        """Bring a model back after its stub died; raises EngineError if Triton will not."""
+        """Bring a model back whose stub died or hangs; raises EngineError if Triton will not."""
+        self._lost_stub = True
         self.control.reload(model)
         self._stubs = {pid: name for pid, name in self._stubs.items() if name != model}
         self.dead_models()

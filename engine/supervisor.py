@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
@@ -14,31 +15,40 @@ if TYPE_CHECKING:
     from engine.server import TritonServer
 
 WATCH_SECONDS = 0.25
-PROBE_EVERY_SECONDS = 30.0
-PROBE_TIMEOUT_SECONDS = 60.0
-"""A probe waits in line with the requests of a loaded model, so it must be patient: the limit
-catches a model that hangs. One that died is seen within WATCH_SECONDS."""
 PROBE_TEXT = "Yes."
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Patience:
+    """How long the supervisor waits.
+
+    A probe stands in line with the requests of a loaded model, so its limit must be generous:
+    it catches a model that hangs. One that died is seen within WATCH_SECONDS.
+    """
+
+    start_seconds: float = 120.0
+    probe_every_seconds: float = 30.0
+    probe_seconds: float = 60.0
+
+
 class Supervisor:
     """Watches the stubs of a server, and now and then has each model really speak."""
 
-    def __init__(self, server: TritonServer, start_timeout_seconds: float) -> None:
+    def __init__(self, server: TritonServer, patience: Patience) -> None:
         self._server = server
-        self._start_timeout_seconds = start_timeout_seconds
+        self._patience = patience
 
     def start(self) -> None:
         """Start the server and have every model speak once; raises EngineError if one cannot."""
-        self._server.start(self._start_timeout_seconds)
+        self._server.start(self._patience.start_seconds)
         for model in self._server.models:
             self._speak(model)
 
     def run(self, stop: threading.Event) -> None:
         """Watch until `stop` is set; raises ServerDiedError if the server ends by itself."""
-        next_probe = time.monotonic() + PROBE_EVERY_SECONDS
+        next_probe = time.monotonic() + self._patience.probe_every_seconds
         while not stop.wait(WATCH_SECONDS):
             self._server.check_alive()
             for model in self._server.dead_models():
@@ -46,7 +56,7 @@ class Supervisor:
                 self.recover(model)
             if time.monotonic() >= next_probe:
                 self.probe()
-                next_probe = time.monotonic() + PROBE_EVERY_SECONDS
+                next_probe = time.monotonic() + self._patience.probe_every_seconds
 
     def probe(self) -> None:
         """Have every model speak; recover those that do not."""
@@ -71,4 +81,4 @@ class Supervisor:
             self.start()
 
     def _speak(self, model: str) -> None:
-        self._server.control.speak(model, PROBE_TEXT, PROBE_TIMEOUT_SECONDS)
+        self._server.control.speak(model, PROBE_TEXT, self._patience.probe_seconds)

@@ -133,10 +133,11 @@ def free_ports() -> Ports:
             return Ports(http.getsockname()[1], port, port + 1)
 
 
-def start_engine(ports: Ports) -> Process:
+def start_engine(ports: Ports, *options: str) -> Process:
     """Start Triton with the CPU voice and return once it has spoken."""
-    options = ("--grpc-port", str(ports.grpc), "--metrics-port", str(ports.metrics))
-    engine = Process(sys.executable, "-I", "-m", "engine", "serve", "--model", "hibari", *options)
+    where = ("--grpc-port", str(ports.grpc), "--metrics-port", str(ports.metrics))
+    command = (sys.executable, "-I", "-m", "engine", "serve", "--model", "hibari")
+    engine = Process(*command, *where, *options)
     engine.wait_for("engine.ready")
     return engine
 
@@ -166,10 +167,10 @@ class Stack:
     gateway: Process
     gap_seconds: float = GAP_SECONDS
 
-    def restart_engine(self) -> None:
+    def restart_engine(self, *options: str) -> None:
         """Start an engine on the same ports after the old one has ended."""
         self.engine.wait()
-        self.engine = start_engine(self.ports)
+        self.engine = start_engine(self.ports, *options)
 
     def stop(self) -> None:
         self.gateway.stop()

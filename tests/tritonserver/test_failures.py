@@ -124,3 +124,15 @@ def test_killed_engine_leaves_nothing_that_the_next_one_does_not_clean(
 
     assert left
     assert not left & regions()
+
+
+def test_hanging_stub_is_found_by_a_probe_that_really_speaks(own_stack: Any, until: Any) -> None:
+    """A stopped process still looks alive and ready; only a word that never comes tells."""
+    own_stack.engine.stop()
+    own_stack.restart_engine("--probe-every", "1", "--probe-timeout", "2")
+
+    own_stack.engine.children("triton_python_backend_stub")[0].suspend()
+    own_stack.engine.wait_for("engine.probe_failed model=hibari")
+    until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
+
+    assert own_stack.engine.stop() == 0

@@ -1,0 +1,84 @@
+"""What Triton's and gRPC's errors become: nothing is lost, nothing is leaked."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from gateway.backend.classify import TABLE, Row, classify
+from gateway.errors import (
+    BackendFailedError,
+    BackendTimeoutError,
+    BackendUnavailableError,
+    InvalidRequestError,
+    MisconfiguredError,
+    OverloadedError,
+    SpeechError,
+)
+
+INSIDE = "/opt/models/secret.py, line 7"
+CODES = [*grpc.StatusCode, None]
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name if code else "in-stream")
+def test_every_status_is_an_error_that_tells_nothing_of_the_inside(
+    code: grpc.StatusCode | None,
+) -> None:
+    error = classify(code, INSIDE)
+
+    assert isinstance(error, SpeechError)
+    assert error.status >= 400
+    assert error.message
+    assert INSIDE not in error.message
+    assert INSIDE in error.detail
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.code}-{row.words}")
+def test_every_row_can_be_reached(row: Row) -> None:
+    error = classify(row.code, f"[StatusCode] {row.words} for model 'x'")
+
+    assert type(error) is row.error
+    assert error.message == row.message
+
+
+@pytest.mark.parametrize("row", [r for r in TABLE if r.words], ids=lambda row: row.words)
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name if code else "in-stream")
+def test_words_beat_the_status(row: Row, code: grpc.StatusCode | None) -> None:
+    error = classify(code, f"before {row.words} after")
+
+    assert error.message == row.message
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "expected"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, "Socket closed", BackendUnavailableError),
+        (grpc.StatusCode.UNAVAILABLE, "This protocol is restricted", MisconfiguredError),
+        (grpc.StatusCode.NOT_FOUND, "unknown model: 'x' is not found", MisconfiguredError),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", BackendTimeoutError),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "", OverloadedError),
+        (grpc.StatusCode.INTERNAL, "Request timeout expired", BackendUnavailableError),
+        (grpc.StatusCode.UNKNOWN, "", BackendFailedError),
+        (None, "the model failed: ValueError", BackendFailedError),
+        (None, "Stub process 'x_0' is not healthy.", BackendUnavailableError),
+        (None, "Exceeds maximum queue size", OverloadedError),
+    ],
+)
+def test_what_real_tritons_say(
+    code: grpc.StatusCode | None, words: str, expected: type[SpeechError]
+) -> None:
+    assert type(classify(code, words)) is expected
+
+
+def test_what_a_model_marks_as_the_callers_fault_is_shown_without_what_stands_before() -> None:
+    error = classify(None, f"{INSIDE}: invalid_input: the text has no letters")
+
+    assert type(error) is InvalidRequestError
+    assert error.message == "the text has no letters"
+    assert error.param == "input"
+
+
+def test_only_a_model_can_blame_the_caller() -> None:
+    error = classify(grpc.StatusCode.INTERNAL, "invalid_input: x")
+
+    assert type(error) is BackendFailedError

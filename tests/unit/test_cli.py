@@ -1,0 +1,168 @@
+"""The command line as a user runs it: exit codes, messages, files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import soundfile
+
+from fakes.triton import Fail, FakeTriton, Hang, Script, tone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fakes.service import RunningService
+
+
+def run(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `speech-gateway` in an empty folder."""
+    return subprocess.run(
+        [sys.executable, "-I", "-m", "gateway", *arguments],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.fixture
+def nowhere(triton: FakeTriton) -> str:
+    """Give an address at which nothing listens any more."""
+    triton.stop()
+    return triton.address
+
+
+def test_a_wrong_setting_is_named_and_ends_it(tmp_path: Path) -> None:
+    done = run("serve", folder=tmp_path, SPEECH_PORT="many")
+
+    assert done.returncode == 1
+    assert "error: SPEECH_PORT = 'many'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_setting_is_named_and_ends_it(tmp_path: Path) -> None:
+    done = run("serve", folder=tmp_path, SPEECH_PROT="9000")
+
+    assert done.returncode == 1
+    assert "SPEECH_PROT" in done.stderr
+
+
+@pytest.mark.parametrize("extension", ["wav", "flac"])
+def test_say_writes_a_file_with_true_sizes(
+    service: RunningService, tmp_path: Path, extension: str
+) -> None:
+    file = f"hello.{extension}"
+
+    done = run("say", "Hello.", "-o", file, "--url", service.base_url, folder=tmp_path)
+
+    samples, rate = soundfile.read(tmp_path / file)
+    assert done.returncode == 0
+    assert (len(samples), rate) == (7200, 24_000)
+    assert f"{file}: 0.3 s of speech" in done.stderr
+
+
+def test_say_names_model_and_voice_as_told(
+    triton: FakeTriton, service: RunningService, tmp_path: Path
+) -> None:
+    done = run(
+        *("say", "Hello.", "--model", "hibari", "--voice", "fable", "--url", service.base_url),
+        folder=tmp_path,
+    )
+
+    [request] = triton.seen.requests
+    assert done.returncode == 0
+    assert (request.target_text, request.voice) == ("Hello.", "fable")
+    assert (tmp_path / "speech.wav").exists()
+
+
+def test_say_finds_the_service_by_its_port(service: RunningService, tmp_path: Path) -> None:
+    done = run("say", "Hello.", "--port", str(service.port), folder=tmp_path)
+
+    assert done.returncode == 0
+
+
+def test_say_without_a_service_is_a_clear_error(nowhere: str, tmp_path: Path) -> None:
+    done = run("say", "Hello.", "--url", f"http://{nowhere}", folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "error: " in done.stderr
+    assert nowhere in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_say_shows_what_the_service_refused(service: RunningService, tmp_path: Path) -> None:
+    done = run("say", "Hello.", "--voice", "nobody", "--url", service.base_url, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "400: voice 'nobody' is not known" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["x.xyz", "x"])
+def test_say_into_an_unknown_format_is_a_clear_error(
+    service: RunningService, tmp_path: Path, file: str
+) -> None:
+    done = run("say", "Hello.", "-o", file, "--url", service.base_url, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert f"cannot write '{file}': the extension must be wav, flac, ogg or mp3" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_say_keeps_what_came_before_a_break_and_fails(
+    triton: FakeTriton, service: RunningService, tmp_path: Path
+) -> None:
+    triton.script = Script([tone(), Fail("boom")])
+
+    done = run("say", "Hello.", "--url", service.base_url, folder=tmp_path)
+
+    samples, _ = soundfile.read(tmp_path / "speech.wav")
+    assert done.returncode == 1
+    assert "the file holds what came before" in done.stderr
+    assert len(samples) == 2400
+
+
+def test_check_speaks_and_says_so(triton: FakeTriton, tmp_path: Path) -> None:
+    done = run("check", "--triton", triton.address, folder=tmp_path)
+
+    assert done.returncode == 0
+    assert "model hibari: speaks (0.30 s" in done.stdout
+    assert "voices: heart, fable" in done.stdout
+    assert f"SPEECH_TRITON_ADDRESS={triton.address}" in done.stdout
+
+
+def test_check_without_triton_says_why(nowhere: str, tmp_path: Path) -> None:
+    done = run("check", "--triton", nowhere, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "model hibari: NOT READY: Triton cannot be reached" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "settings", "words"),
+    [
+        pytest.param(Script([tone(), Fail("boom")]), {}, "boom", id="failed"),
+        pytest.param(
+            Script([Hang()]), {"SPEECH_FIRST_AUDIO_TIMEOUT_SECONDS": "0.2"}, "silent", id="silent"
+        ),
+        pytest.param(Script([]), {}, "DOES NOT SPEAK", id="no audio"),
+    ],
+)
+def test_check_of_a_model_that_does_not_speak_says_why(
+    triton: FakeTriton, tmp_path: Path, script: Script, settings: dict[str, str], words: str
+) -> None:
+    triton.script = script
+
+    done = run("check", "--triton", triton.address, folder=tmp_path, **settings)
+
+    assert done.returncode == 1
+    assert "model hibari: DOES NOT SPEAK" in done.stdout
+    assert words in done.stdout

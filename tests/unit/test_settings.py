@@ -1,0 +1,140 @@
+"""Settings: each from its variable, every mistake named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import Settings, SettingsError, load_settings
+
+ROOT = Path(__file__).parents[2]
+GIVEN = {
+    "host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
+    "port": ("9000", 9000),
+    "triton_address": ("triton:9001", "triton:9001"),
+    "models": ("hibari, spark ,", ("hibari", "spark")),
+    "default_sample_rate_hz": ("22050", 22050),
+    "keep_native_rate": ("true", True),
+    "max_input_characters": ("100", 100),
+    "max_body_bytes": ("2048", 2048),
+    "max_concurrent_requests": ("3", 3),
+    "admission_wait_seconds": ("0", 0.0),
+    "request_timeout_seconds": ("12.5", 12.5),
+    "first_audio_timeout_seconds": ("4", 4.0),
+    "gap_timeout_seconds": ("0.5", 0.5),
+    "shutdown_grace_seconds": ("1", 1.0),
+    "log_level": ("debug", "debug"),
+}
+WRONG = {
+    "port": "65536",
+    "triton_address": "grpc://triton:8001",
+    "models": " , ",
+    "default_sample_rate_hz": "7999",
+    "keep_native_rate": "maybe",
+    "max_input_characters": "0",
+    "max_body_bytes": "1",
+    "max_concurrent_requests": "0",
+    "admission_wait_seconds": "-1",
+    "request_timeout_seconds": "0",
+    "first_audio_timeout_seconds": "soon",
+    "gap_timeout_seconds": "",
+    "shutdown_grace_seconds": "-0.1",
+    "log_level": "loud",
+}
+EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"SPEECH_{name.upper()}"
+
+
+@EVERY
+def test_every_setting_is_read_from_its_variable(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, value = GIVEN[name]
+    assert getattr(load_settings(), name) != value
+
+    monkeypatch.setenv(variable(name), text)
+
+    assert getattr(load_settings(), name) == value
+
+
+@EVERY
+def test_every_setting_is_read_from_the_env_file(name: str) -> None:
+    text, value = GIVEN[name]
+
+    Path(".env").write_text(f"{variable(name)}={text}\n", encoding="utf-8")
+
+    assert getattr(load_settings(), name) == value
+
+
+def test_flags_beat_the_environment_which_beats_the_env_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path(".env").write_text("SPEECH_PORT=1\nSPEECH_HOST=file\n", encoding="utf-8")
+    monkeypatch.setenv("SPEECH_PORT", "2")
+
+    assert load_settings(port=3, host=None).port == 3
+    assert load_settings(port=None).port == 2
+    assert load_settings().host == "file"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_an_error_that_names_variable_and_value(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable(name), WRONG[name])
+
+    with pytest.raises(SettingsError, match=variable(name)) as wrong:
+        load_settings()
+
+    assert WRONG[name].strip(" ,") in str(wrong.value)
+
+
+def test_all_wrong_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEECH_PORT", "x")
+    monkeypatch.setenv("SPEECH_LOG_LEVEL", "loud")
+
+    with pytest.raises(SettingsError, match=r"SPEECH_PORT.*SPEECH_LOG_LEVEL"):
+        load_settings()
+
+
+def test_an_unknown_variable_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEECH_PROT", "9000")
+
+    with pytest.raises(SettingsError, match="SPEECH_PROT") as unknown:
+        load_settings()
+
+    assert "SPEECH_PORT" in str(unknown.value)
+
+
+def test_an_unknown_name_in_the_env_file_is_an_error_that_names_it() -> None:
+    Path(".env").write_text("SPEECH_PROT=9000\n", encoding="utf-8")
+
+    with pytest.raises(SettingsError, match=r"(?i)speech_prot"):
+        load_settings()
+
+
+def test_foreign_names_in_the_env_file_are_left_alone() -> None:
+    Path(".env").write_text("HF_TOKEN=x\nSPEECH_PORT=9000\n", encoding="utf-8")
+
+    assert load_settings().port == 9000
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().port = 1
+
+
+@EVERY
+@pytest.mark.parametrize("page", ["README.md", ".env.example"])
+def test_every_setting_is_written_down(name: str, page: str) -> None:
+    assert variable(name) in (ROOT / page).read_text(encoding="utf-8")
