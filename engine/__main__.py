@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ServerDiedError as error:
         print(f"error: {error}", file=sys.stderr)
         return SERVER_DIED
-    except EngineError as error:
+    except (EngineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     return 0
@@ -57,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", parents=[models], help="run Triton and watch over it")
     serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--grpc-port", type=int, default=8001, help="default %(default)s")
-    serve.add_argument("--metrics-port", type=int, default=8002, help="default %(default)s")
+    serve.add_argument("--grpc-port", type=_port, default=8001, help="default %(default)s")
+    serve.add_argument("--metrics-port", type=_port, default=8002, help="default %(default)s")
     for name, default, meaning in (
         ("--start-timeout", Patience.start_seconds, "until ready"),
         ("--probe-every", Patience.probe_every_seconds, "between two words really spoken"),
@@ -69,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
         )
     serve.set_defaults(run=_serve)
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; 1 to 65535 are")
+    return int(text)
 
 
 def _render(options: argparse.Namespace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import secrets
 import signal
@@ -12,6 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,8 @@ EXIT_TIMEOUT_SECONDS = 8
 TERM_SECONDS = 10.0
 KEPT_LINES = 200
 RESTRICTED = "model-repository,shared-memory,trace,logging"
-PR_SET_PDEATHSIG = 1
+# If this process is killed, nobody is left who could stop the server.
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 # On a machine without a GPU Triton complains about what it does not need.
 HARMLESS = re.compile(r"CudaDriverHelper|NVML|DCGM|CUDA memory pool|Pinned memory pool")
@@ -48,6 +49,8 @@ class Listen:
 
     def check_free(self) -> None:
         """Raise EngineError naming a port that another process holds."""
+        if self.grpc_port == self.metrics_port:
+            raise EngineError(f"gRPC and metrics cannot share port {self.grpc_port}")
         for name, port in (("gRPC", self.grpc_port), ("metrics", self.metrics_port)):
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             with socket.socket(family) as probe:
@@ -120,14 +123,13 @@ class TritonServer:
         self._stubs.clear()
         self._lost_stub = False
         self._process = subprocess.Popen(
-            self._command,
+            [*DIE_WITH_PARENT, *self._command],
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  it takes no lock a thread could hold
         )
         self._reader = threading.Thread(target=self._read_lines, daemon=True)
         self._reader.start()
@@ -136,7 +138,8 @@ class TritonServer:
     def _wait_ready(self, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
         while not self.control.is_ready():
-            self.check_alive()
+            if ended := self._ended():
+                raise EngineError(ended)
             if self._has_zombie():
                 raise EngineError(self._explain("a model's process could not start"))
             if time.monotonic() > deadline:
@@ -146,10 +149,15 @@ class TritonServer:
 
     def check_alive(self) -> None:
         """Raise ServerDiedError if the process has ended."""
+        if ended := self._ended():
+            raise ServerDiedError(ended)
+
+    def _ended(self) -> str | None:
         code = self._process.poll()
-        if code is not None:
-            self._reader.join(timeout=1)
-            raise ServerDiedError(self._explain(f"tritonserver ended with exit code {code}"))
+        if code is None:
+            return None
+        self._reader.join(timeout=1)
+        return self._explain(f"tritonserver ended with exit code {code}")
 
     def dead_models(self) -> list[str]:
         """Return the models of which a stub process has died since the last call.
@@ -170,7 +178,11 @@ class TritonServer:
         return sorted(gone)
 
     def _has_zombie(self) -> bool:
-        return any(child.status() == psutil.STATUS_ZOMBIE for child in self._children())
+        for child in self._children():
+            with suppress(psutil.NoSuchProcess):
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    return True
+        return False
 
     def _children(self) -> list[psutil.Process]:
         try:
@@ -201,10 +213,11 @@ class TritonServer:
 
     def _read_lines(self) -> None:
         assert self._process.stdout is not None  # noqa: S101  it is a pipe, see start
-        for line in self._process.stdout:
-            self._lines.append(line.rstrip())
-            if _is_error(line):
-                sys.stderr.write(f"triton: {line}")
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.append(line.rstrip())
+                if _is_error(line):
+                    sys.stderr.write(f"triton: {line}")
 
     def _explain(self, what: str) -> str:
         lines = list(self._lines)
@@ -216,8 +229,3 @@ def _is_error(line: str) -> bool:
     is_log_line = re.match(r"[IWEF]\d{4} ", line)
     wanted = line.startswith(("E", "F")) if is_log_line else "error" in line.lower()
     return bool(wanted) and not HARMLESS.search(line)
-
-
-def _die_with_parent() -> None:
-    # If this process is killed, nobody is left who could stop the server.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

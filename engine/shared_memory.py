@@ -12,6 +12,7 @@ import fcntl
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import EngineError
@@ -29,13 +30,23 @@ class RegionPrefix:
         self._directory = directory
         self.name = f"{PREFIX}{secrets.token_hex(4)}_"
         self._lock_path = directory / f"{self.name}lock"
-        self._lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._lock = _hold(self._lock_path)
 
     def close(self) -> None:
         """Remove all regions of this prefix, then the lock."""
         _remove(self._directory, self.name)
         os.close(self._lock)
+
+
+def _hold(path: Path) -> int:
+    # Another process may have seen the new file before it was locked, and removed it.
+    while True:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(lock).st_ino:
+                return lock
+        os.close(lock)
 
 
 def remove_stale(directory: Path = DIRECTORY) -> list[str]:

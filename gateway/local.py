@@ -6,7 +6,6 @@ readiness, starts what dies again (a few times), and stops both in order.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import signal
 import socket
@@ -21,7 +20,8 @@ import httpx
 if TYPE_CHECKING:
     from gateway.settings import Settings
 
-PR_SET_PDEATHSIG = 1
+# If this process is killed, nobody is left who could stop its children.
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 20.0
 MAX_RESTARTS = 3
@@ -48,11 +48,7 @@ class Part:
 
     def start(self) -> None:
         """Start the process, out of the terminal's reach: this one decides when it stops."""
-        self._process = subprocess.Popen(
-            self._command,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has no other thread
-        )
+        self._process = subprocess.Popen([*DIE_WITH_PARENT, *self._command], start_new_session=True)
 
     def check(self, *, may_restart: bool) -> None:
         """Start the process again if it died; raises LocalError if that makes no sense."""
@@ -162,8 +158,3 @@ def _ready_line(settings: Settings) -> str:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def _die_with_parent() -> None:
-    # If this process is killed, nobody is left who could stop its children.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -92,7 +92,7 @@ def functions(room: str) -> Iterator[tuple[str, int]]:
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
-                yield f"{name}:{node.name}", node.end_lineno - node.lineno + 1
+                yield f"{name}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
 
 
 @pytest.mark.parametrize("folder", FORBIDDEN)

@@ -76,3 +76,40 @@ def test_no_command_is_a_usage_error(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "COMMAND" in done.stderr
+
+
+def test_a_server_that_dies_at_the_start_ends_with_1_and_its_own_words(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """3 is for a server that dies while it serves: that one may be started again."""
+    found = engine(
+        tmp_path, "serve", "--grpc-port", "28971", "--metrics-port", "28972", env=environment
+    )
+
+    assert found.returncode == 1
+    assert "exit code 5" in found.stderr
+    assert "no such model" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--grpc-port", "70000"], "'70000' is no port"),
+        (["--grpc-port", "28971", "--metrics-port", "28971"], "cannot share port 28971"),
+    ],
+    ids=["out-of-range", "the-same-twice"],
+)
+def test_impossible_ports_are_named(
+    tmp_path: Path, environment: dict[str, str], options: list[str], words: str
+) -> None:
+    found = engine(tmp_path, "serve", *options, env=environment)
+
+    assert found.returncode in (1, 2)
+    assert words in found.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:
+    found = engine(tmp_path, "render", "--model", "hibari", "/proc/nothing")
+
+    assert found.returncode == 1
+    assert found.stderr.startswith("error: ")

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import random
 import socket
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import EngineError, ServerDiedError
+from engine.errors import EngineError
 from engine.installation import Installation
 from engine.server import Listen, TritonServer
 
@@ -14,14 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# A loopback address of this run's own, where nothing else takes a port between two lines.
+HOST = ".".join(["127", *(str(random.randrange(1, 255)) for _ in range(3))])
 FAILURE = "E0101 00:00:00.000000 1 model_repository_manager.cc:1] failed to load 'hibari'"
 HARMLESS = "E0101 00:00:00.000000 1 cuda.cc:1] NVML is not to be found"
 CHATTER = "I0101 00:00:00.000000 1 server.cc:1] an error is only mentioned here"
 
 
 @contextmanager
-def taken_port(host: str = "127.0.0.1") -> Iterator[int]:
-    with closing(socket.create_server((host, 0))) as server:
+def taken_port() -> Iterator[int]:
+    with closing(socket.create_server((HOST, 0))) as server:
         yield server.getsockname()[1]
 
 
@@ -35,29 +38,29 @@ def triton(folder: Path, script: str, listen: Listen | None = None) -> TritonSer
     program = folder / "tritonserver"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
-    listen = listen or Listen("127.0.0.1", free_port(), free_port())
+    listen = listen or Listen(HOST, free_port(), free_port())
     installation = Installation(program, ("--flag-of-the-installation",), {"PATH": "/usr/bin:/bin"})
     return TritonServer(installation, folder / "repository", ["hibari"], listen, "prefix_")
 
 
 def test_a_taken_grpc_port_is_named_with_its_option() -> None:
     with taken_port() as port:
-        listen = Listen("127.0.0.1", port, free_port())
+        listen = Listen(HOST, port, free_port())
 
-        with pytest.raises(EngineError, match=rf"gRPC port 127\.0\.0\.1:{port} .*--grpc-port"):
+        with pytest.raises(EngineError, match=rf"gRPC port {HOST}:{port} .*--grpc-port"):
             listen.check_free()
 
 
 def test_a_taken_metrics_port_is_named_with_its_option() -> None:
     with taken_port() as port:
-        listen = Listen("127.0.0.1", free_port(), port)
+        listen = Listen(HOST, free_port(), port)
 
-        with pytest.raises(EngineError, match=rf"metrics port .*:{port} .*--metrics-port"):
+        with pytest.raises(EngineError, match=rf"metrics port {HOST}:{port} .*--metrics-port"):
             listen.check_free()
 
 
 def test_free_ports_are_fine() -> None:
-    Listen("127.0.0.1", free_port(), free_port()).check_free()
+    Listen(HOST, free_port(), free_port()).check_free()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_a_server_that_dies_is_reported_with_its_exit_code_and_own_words(
 ) -> None:
     server = triton(tmp_path, f'echo "{CHATTER}"; echo "{FAILURE}"; echo "{HARMLESS}"; exit 7')
 
-    with pytest.raises(ServerDiedError) as caught:
+    with pytest.raises(EngineError) as caught:
         server.start(timeout_seconds=30)
 
     assert str(caught.value) == f"tritonserver ended with exit code 7\n  {FAILURE}"
@@ -92,26 +95,24 @@ def test_a_server_that_dies_without_an_error_line_is_reported_with_its_last_word
 ) -> None:
     server = triton(tmp_path, f'echo "{CHATTER}"; exit 1')
 
-    with pytest.raises(ServerDiedError, match="only mentioned here"):
+    with pytest.raises(EngineError, match="only mentioned here"):
         server.start(timeout_seconds=30)
 
 
 def test_a_server_that_is_not_ready_in_time_is_an_error_and_can_be_stopped(tmp_path: Path) -> None:
-    server = triton(tmp_path, "exec sleep 60")
+    server = triton(tmp_path, "exec sleep 5")
 
     with pytest.raises(EngineError, match=r"not ready in 0\.1 s"):
         server.start(timeout_seconds=0.1)
     server.stop()
 
-    with pytest.raises(ServerDiedError, match="exit code -15"):
+    with pytest.raises(EngineError, match="exit code -15"):
         server.check_alive()
 
 
 def test_a_taken_port_is_found_before_the_server_starts(tmp_path: Path) -> None:
     with taken_port() as port:
-        server = triton(
-            tmp_path, f'touch "{tmp_path}/started"', Listen("127.0.0.1", port, free_port())
-        )
+        server = triton(tmp_path, f'touch "{tmp_path}/started"', Listen(HOST, port, free_port()))
 
         with pytest.raises(EngineError, match=str(port)):
             server.start(timeout_seconds=30)
@@ -122,10 +123,10 @@ def test_a_taken_port_is_found_before_the_server_starts(tmp_path: Path) -> None:
 def test_the_server_gets_its_repository_models_ports_and_a_locked_admin_door(
     tmp_path: Path,
 ) -> None:
-    listen = Listen("127.0.0.1", free_port(), free_port())
+    listen = Listen(HOST, free_port(), free_port())
     server = triton(tmp_path, f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; exit 1', listen)
 
-    with pytest.raises(ServerDiedError):
+    with pytest.raises(EngineError):
         server.start(timeout_seconds=30)
 
     given = (tmp_path / "arguments").read_text(encoding="utf-8").splitlines()
@@ -147,7 +148,7 @@ def test_stop_before_start_is_harmless(tmp_path: Path) -> None:
 
 def test_stop_twice_is_harmless(tmp_path: Path) -> None:
     server = triton(tmp_path, "exit 1")
-    with pytest.raises(ServerDiedError):
+    with pytest.raises(EngineError):
         server.start(timeout_seconds=30)
 
     server.stop()

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from speech_backend.hibari import (
     CHUNK_SAMPLES,
     MAX_PART_CHARACTERS,
+    MAX_PHONEMES,
     SAMPLE_RATE_HZ,
     HibariSpeaker,
+    _utterances,
     split_parts,
     trim,
 )
@@ -216,3 +218,31 @@ def test_splitting_loses_nothing_and_leaves_no_part_too_long(text: str) -> None:
 
     assert bare("".join(parts)) == bare(text)
     assert all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts)
+
+
+@pytest.mark.parametrize(
+    "unreadable", ["9" * 37, "Item \u2474 is not."], ids=["37-digits", "parenthesised-digit"]
+)
+def test_what_the_voice_cannot_read_is_refused_before_any_sound(
+    speaker: HibariSpeaker, unreadable: str
+) -> None:
+    """Its own rules fail on these; what comes before them is not spoken either."""
+    chunks = speaker.synthesize(SynthesisRequest(f"This part is fine. {unreadable}"))
+
+    with pytest.raises(InvalidInputError, match="cannot read"):
+        next(chunks)
+
+
+def test_symbols_with_long_names_are_spoken_in_bounded_pieces() -> None:
+    """The network never sees more than MAX_PHONEMES at once, however few characters they are."""
+    voice = Hibari(threads=1)
+
+    pieces = _utterances(voice, "^" * 60)
+
+    assert len(pieces) > 1
+    assert max(len(piece.phonemes) for piece in pieces) <= MAX_PHONEMES
+    assert [piece.ends_sentence for piece in pieces].index(True) == len(pieces) - 1
+
+
+def test_no_sample_is_beyond_full_scale(speaker: HibariSpeaker) -> None:
+    assert np.abs(joined(speak(speaker, "x\u00b2"))).max() <= 1.0

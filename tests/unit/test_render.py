@@ -65,13 +65,26 @@ def test_the_configuration_says_what_the_spec_says() -> None:
     assert config.parameters["voices"].string_value == SPEC.parameters["voices"]
 
 
+def test_a_model_that_answers_once_is_not_decoupled() -> None:
+    config = model_config(replace(SPEC, decoupled=False))
+
+    assert not config.model_transaction_policy.decoupled
+
+
 @pytest.mark.parametrize(
     ("name", "triton_type"),
-    [("target_text", "STRING"), ("speed", "FP32"), ("top_k", "INT32"), ("seed", "UINT64")],
+    [
+        ("target_text", "STRING"),
+        ("speed", "FP32"),
+        ("top_k", "INT32"),
+        ("sample_offset", "INT64"),
+        ("seed", "UINT64"),
+    ],
 )
 def test_a_tensor_has_tritons_type(name: str, triton_type: str) -> None:
-    (tensor,) = [tensor for tensor in model_config(SPEC).input if tensor.name == name]
+    config = model_config(SPEC)
 
+    (tensor,) = [tensor for tensor in [*config.input, *config.output] if tensor.name == name]
     assert model_config_pb2.DataType.Name(tensor.data_type) == f"TYPE_{triton_type}"
 
 

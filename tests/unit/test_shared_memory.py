@@ -46,9 +46,13 @@ def holder(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_every_prefix_is_a_name_of_its_own(tmp_path: Path) -> None:
-    with closing(RegionPrefix(tmp_path)) as first, closing(RegionPrefix(tmp_path)) as second:
-        assert first.name != second.name
-        assert not first.name.startswith(second.name)
+    names = set()
+
+    for _ in range(3):
+        with closing(RegionPrefix(tmp_path)) as prefix:
+            names.add(prefix.name)
+
+    assert len(names) == 3
 
 
 def test_close_removes_its_own_regions_and_lock_only(tmp_path: Path) -> None:
@@ -64,17 +68,19 @@ def test_close_removes_its_own_regions_and_lock_only(tmp_path: Path) -> None:
         assert left == {"somebody_elses", f"{other.name}lock", *(path.name for path in others)}
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     with holder(tmp_path) as (process, name):
         regions = make_regions(tmp_path, name)
         process.kill()
         process.wait()
+    with closing(RegionPrefix(tmp_path)) as living:
+        kept = make_regions(tmp_path, living.name)
 
-    removed = remove_stale(tmp_path)
+        removed = remove_stale(tmp_path)
 
-    assert removed == [name]
-    assert not any(path.exists() for path in regions)
-    assert list(tmp_path.iterdir()) == []
+        assert removed == [name]
+        assert not any(path.exists() for path in regions)
+        assert set(tmp_path.iterdir()) == {*kept, tmp_path / f"{living.name}lock"}
 
 
 def test_what_a_living_process_holds_is_left(tmp_path: Path) -> None:

@@ -193,3 +193,28 @@ def test_every_input_but_the_length_is_a_field_of_the_request() -> None:
     names = {spec.name for spec in INPUTS}
 
     assert names - {"reference_wav_len"} == {field.name for field in fields(SynthesisRequest)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"top_k": 2**40}, "top_k"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"target_text": "a lone \ud800"}, "target_text"),
+    ],
+    ids=["too-large", "negative", "beyond-64-bits", "surrogate"],
+)
+def test_a_value_that_does_not_fit_is_refused_by_name(fields: dict[str, Any], name: str) -> None:
+    """Nothing wraps round or is replaced on its way into a tensor."""
+    with pytest.raises(ContractError, match=f"'{name}'"):
+        SynthesisRequest(**{"target_text": "x", **fields}).to_tensors()
+
+
+def test_a_negative_length_and_text_that_is_no_bytes_are_refused_by_name() -> None:
+    text = SynthesisRequest("x").to_tensors()
+
+    with pytest.raises(ContractError, match="reference_wav_len"):
+        SynthesisRequest.from_tensors({**text, "reference_wav_len": np.array([-1], np.int32)})
+    with pytest.raises(ContractError, match="target_text"):
+        SynthesisRequest.from_tensors({"target_text": np.array(["str"], np.object_)})

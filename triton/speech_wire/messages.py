@@ -62,6 +62,8 @@ class SynthesisRequest:
         """Read the arrays back; raises ContractError on a missing, unknown or wrong one."""
         values = _decode(INPUTS, tensors)
         length = values.pop("reference_wav_len", None)
+        if length is not None and length < 0:
+            raise ContractError(f"tensor 'reference_wav_len' is {length}, it counts samples")
         if length is not None and "reference_wav" in values:
             values["reference_wav"] = values["reference_wav"][:length]
         return cls(**values)
@@ -130,17 +132,33 @@ def _decode(
 
 def _to_array(spec: TensorSpec, value: Any) -> npt.NDArray[Any]:
     if spec.dtype == "BYTES":
-        return np.array([value.encode()], dtype=np.object_)
+        try:
+            return np.array([value.encode()], dtype=np.object_)
+        except UnicodeEncodeError as error:
+            raise ContractError(f"tensor '{spec.name}' cannot be sent as UTF-8: {error}") from error
     if spec.shape == (1,):
-        return np.array([value], dtype=NUMPY_DTYPES[spec.dtype])
+        return _scalar(spec, value)
     return np.asarray(value)
+
+
+def _scalar(spec: TensorSpec, value: float) -> npt.NDArray[Any]:
+    dtype = NUMPY_DTYPES[spec.dtype]
+    if dtype.kind in "iu":
+        allowed = np.iinfo(dtype)
+        # numpy would wrap it round without a word.
+        if not allowed.min <= value <= allowed.max:
+            raise ContractError(
+                f"tensor '{spec.name}' is {value}, {spec.dtype} holds "
+                f"{allowed.min} to {allowed.max}"
+            )
+    return np.array([value], dtype=dtype)
 
 
 def _to_value(spec: TensorSpec, array: npt.NDArray[Any]) -> Any:
     spec.check(array)
     if spec.dtype == "BYTES":
         try:
-            return array[0].decode()
-        except UnicodeDecodeError as error:
+            return bytes(array[0]).decode()
+        except (TypeError, UnicodeDecodeError) as error:
             raise ContractError(f"tensor '{spec.name}' is not valid UTF-8: {error}") from error
     return array[0].item() if spec.shape == (1,) else array
