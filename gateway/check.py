@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from gateway.backend.triton import TritonSynthesizer
-from gateway.errors import SpeechError
+from gateway.errors import BackendFailedError, SpeechError
 from gateway.speech.types import Deadline
 from speech_wire import SynthesisRequest
 
@@ -42,6 +42,8 @@ async def _check_model(synthesizer: TritonSynthesizer, model: str, unready: str 
     try:
         voices = [voice.id for voice in await synthesizer.voices(model)]
         seconds = await _speak(synthesizer, model, voices[0] if voices else None)
+        if seconds == 0:
+            raise BackendFailedError("the model ended without any audio")
     except SpeechError as error:
         print(f"model {model}: DOES NOT SPEAK: {error.message} ({error.detail})")
         return False

@@ -28,7 +28,8 @@ def say(url: str, text: str, output: Path, *, model: str | None, voice: str | No
                 seconds = _record(response, output, started)
     except (httpx.HTTPError, RecordingError, _RefusedError) as error:
         output_state = "; the file holds what came before" if output.exists() else ""
-        print(f"\nerror: {error or type(error).__name__}{output_state}", file=sys.stderr)
+        reason = f"{url}: {error or type(error).__name__}"
+        print(f"error: {reason}{output_state}", file=sys.stderr)
         return 1
     took = time.monotonic() - started
     print(f"{output}: {seconds:.1f} s of speech in {took:.1f} s", file=sys.stderr)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import Annotated, Literal
 
+from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "SPEECH_"
+ENV_FILE = ".env"
 
 
 class SettingsError(Exception):
@@ -19,7 +21,7 @@ class Settings(BaseSettings):
     """The effective settings: flags override the environment, which overrides `.env`."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", extra="forbid", frozen=True
+        env_prefix=PREFIX, env_file=ENV_FILE, extra="ignore", frozen=True
     )
 
     host: str = "127.0.0.1"
@@ -64,7 +66,8 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """Read the settings; raises SettingsError naming each variable that is wrong or unknown."""
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
-    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    names = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE))}
+    unknown = sorted(name for name in names if name.startswith(PREFIX) and name not in known)
     if unknown:
         raise SettingsError(f"unknown settings {', '.join(unknown)}; there are: {sorted(known)}")
     given = {name: value for name, value in overrides.items() if value is not None}

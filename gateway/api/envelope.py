@@ -58,6 +58,9 @@ async def _validation_error(_: Request, error: Any) -> Response:
 
 
 async def _http_error(request: Request, error: Any) -> Response:
+    if error.status_code == InvalidRequestError.status:
+        message = "the body cannot be read as JSON: it must be UTF-8 and not nested too deep"
+        return error_response(InvalidRequestError(message, code="invalid_json"))
     message = f"{request.method} {request.url.path}: {error.detail}; GET /docs lists what is here"
     response = error_response(InvalidRequestError(message, code="unknown_url"))
     response.status_code = error.status_code

@@ -18,7 +18,10 @@ class VoiceReference(BaseModel):
 
 
 class SpeechBody(BaseModel):
-    """Body of POST /v1/audio/speech. Fields beyond these are ignored and named in a header."""
+    """Body of POST /v1/audio/speech: OpenAI's fields, and `seed` for models that take one.
+
+    Fields beyond these are ignored and named in a header.
+    """
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -29,6 +32,7 @@ class SpeechBody(BaseModel):
     speed: float = Field(default=1.0, ge=0.25, le=4.0)
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS_CHARACTERS)
     stream_format: Literal["audio", "sse"] = "audio"
+    seed: int | None = Field(default=None, ge=0, lt=2**64)
 
     @property
     def voice_id(self) -> str:

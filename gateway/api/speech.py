@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,10 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
             "GET /v1/models lists them",
             param="model",
         )
-    if not body.input.strip():
-        raise InvalidRequestError("'input' has nothing but white space", param="input")
+    if all(unicodedata.category(character)[0] in "CZ" for character in body.input):
+        raise InvalidRequestError(
+            "'input' has nothing but white space and invisible characters", param="input"
+        )
     if len(body.input) > settings.max_input_characters:
         raise InvalidRequestError(
             f"'input' has {len(body.input)} characters, at most "
@@ -74,6 +77,7 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
         text=body.input,
         audio_format=body.response_format,
         deadline=Deadline.after(settings.request_timeout_seconds),
+        seed=body.seed,
     )
 
 

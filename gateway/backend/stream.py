@@ -6,18 +6,24 @@ the raw stub. That the RPC ends with OK proves nothing; only FINAL does.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import asyncio
+import sys
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import grpc.aio
 
 from gateway.backend.classify import classify
 from gateway.errors import BackendTimeoutError, BackendUnavailableError
 
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator
 
     from tritonclient.grpc import service_pb2
 
@@ -43,11 +49,11 @@ async def stream_infer(
     call = stub.ModelStreamInfer(timeout=deadline.remaining_seconds())
     patience = limits.first_response_seconds
     try:
-        with _fail_after(patience, deadline):
+        async with _fail_after(patience, deadline):
             await call.write(request)
             await call.done_writing()
         while True:
-            with _fail_after(patience, deadline):
+            async with _fail_after(patience, deadline):
                 message = await call.read()
             if message is grpc.aio.EOF:
                 raise await _broken_off(call)
@@ -81,13 +87,14 @@ async def _broken_off(call: Any) -> Exception:
     )
 
 
-@contextmanager
-def _fail_after(seconds: float, deadline: Deadline) -> Iterator[None]:
+@asynccontextmanager
+async def _fail_after(seconds: float, deadline: Deadline) -> AsyncGenerator[None, None]:
     remaining = deadline.remaining_seconds()
     try:
-        with anyio.fail_after(min(seconds, remaining)):
+        # Not anyio's: gRPC raises a cancellation of its own, which that would not take for its.
+        async with timeout(min(seconds, remaining)):
             yield
-    except TimeoutError as error:
+    except asyncio.TimeoutError as error:
         what = (
             f"Triton was silent for {seconds:g} s"
             if seconds < remaining

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,13 +17,15 @@ from gateway.backend.stream import StreamLimits, stream_infer
 from gateway.errors import BackendFailedError, BackendUnavailableError, SpeechError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from gateway.settings import Settings
     from gateway.speech.types import Deadline, Voice
     from speech_wire import PcmChunk, SynthesisRequest
 
 ASK_SECONDS = 5.0
+CONTRACT_SECONDS = 5.0
+"""How long a model's contract is believed: a Triton may come back with other voices."""
 CHANNEL_OPTIONS = [
     # Raw stubs keep gRPC's 4 MiB limit, 43 s of 24 kHz float32.
     ("grpc.max_receive_message_length", 2**31 - 1),
@@ -35,7 +39,8 @@ CHANNEL_OPTIONS = [
 class TritonSynthesizer:
     """Speaks through the models of one Triton. Make it inside the running event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._models = settings.models
         self._default_rate_hz = settings.default_sample_rate_hz
         self._limits = StreamLimits(
@@ -43,7 +48,7 @@ class TritonSynthesizer:
         )
         self._channel = grpc.aio.insecure_channel(settings.triton_address, CHANNEL_OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._contracts: dict[str, ModelContract] = {}
+        self._contracts: dict[str, tuple[float, ModelContract]] = {}
 
     async def aclose(self) -> None:
         """Close the channel; calls that still run are cancelled."""
@@ -85,17 +90,20 @@ class TritonSynthesizer:
                 answer = await self._ask(self._stub.ModelReady, request)
                 if not answer.ready:
                     reasons[model] = "Triton says that the model is not ready"
+                self._contracts.pop(model, None)
                 await self._contract(model)
             except SpeechError as error:
                 reasons[model] = f"{error.message} ({error.detail})"
         return reasons
 
     async def _contract(self, model: str) -> ModelContract:
-        if model not in self._contracts:
+        read_at, contract = self._contracts.get(model, (-math.inf, None))
+        if contract is None or self._clock() - read_at > CONTRACT_SECONDS:
             request = service_pb2.ModelConfigRequest(name=model)
             answer = await self._ask(self._stub.ModelConfig, request)
-            self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
-        return self._contracts[model]
+            contract = read_contract(answer.config, self._default_rate_hz)
+            self._contracts[model] = (self._clock(), contract)
+        return contract
 
     async def _ask(self, method: Any, request: Any) -> Any:
         try:

@@ -49,7 +49,8 @@ class SpeechRecord:
     def fail(self, error: SpeechError) -> None:
         """Note why the request ended early."""
         self.error = error
-        if isinstance(error, (InvalidRequestError, OverloadedError)):
+        is_refusal = isinstance(error, (InvalidRequestError, OverloadedError))
+        if is_refusal and self.first_audio_at is None:
             self.outcome = "rejected"
         else:
             self.outcome = "timed_out" if isinstance(error, BackendTimeoutError) else "failed"

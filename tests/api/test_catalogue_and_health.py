@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakes.service import RunningService
+from fakes.service import SAID, RunningService
 from fakes.triton import FakeTriton, Hang, Script, tone
 from gateway.speech.record import OUTCOMES
 
@@ -155,12 +155,14 @@ def test_a_restarted_triton_is_used_again_without_a_restart_here(
     assert service.say().status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/readyz"], ids=["asked", "only probed"])
 def test_a_restarted_triton_may_have_other_voices(
-    triton: FakeTriton, service: RunningService
+    triton: FakeTriton, service: RunningService, path: str
 ) -> None:
     assert service.say(voice="heart").status_code == 200
     triton.stop()
-    service.say()
+    method = "GET" if path == "/readyz" else "POST"
+    assert service.client.request(method, path, json=SAID).status_code == 503
 
     triton.script = Script(voices=[{"id": "nova"}])
     triton.start()

@@ -181,7 +181,7 @@ def test_end_without_final_before_audio(triton: FakeTriton, service: RunningServ
     ("script", "outcome"),
     [
         pytest.param(Script([tone(), Fail("boom")]), "failed", id="model failed"),
-        pytest.param(Script([tone(), Fail("invalid_input: x")]), "rejected", id="invalid input"),
+        pytest.param(Script([tone(), Fail("invalid_input: x")]), "failed", id="invalid input"),
         pytest.param(Script([tone(), UNAVAILABLE]), "failed", id="aborted"),
         pytest.param(Script([tone()], sends_final=False), "failed", id="no FINAL"),
         pytest.param(Script([tone(), Misplaced(tone())]), "failed", id="misplaced"),

@@ -107,6 +107,16 @@ def test_text_and_voice_reach_the_model(
     assert (request.target_text, request.voice, request.seed) == (text, "fable", None)
 
 
+def test_the_seed_reaches_a_model_that_takes_one(
+    triton: FakeTriton, service: RunningService
+) -> None:
+    response = service.say(seed=2**64 - 1)
+
+    [request] = triton.seen.requests
+    assert response.status_code == 200
+    assert request.seed == 2**64 - 1
+
+
 @pytest.mark.parametrize("given", ["abc-123", "7f:0._x"])
 def test_the_callers_request_id_comes_back_and_reaches_the_model(
     triton: FakeTriton, service: RunningService, given: str

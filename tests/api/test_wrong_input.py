@@ -65,6 +65,8 @@ WRONG_FIELDS = [
     ("unknown format", "response_format", "mp9", "invalid_value", ["mp9", "wav", "pcm"]),
     ("empty format", "response_format", "", "invalid_value", ["wav", "pcm"]),
     ("string as speed", "speed", "fast", "invalid_value", ["number", "fast"]),
+    ("negative seed", "seed", -1, "invalid_value", ["-1", "0"]),
+    ("seed beyond 64 bits", "seed", 2**64, "invalid_value", ["18446744073709551616"]),
     ("speed of zero", "speed", 0, "invalid_value", ["0.25"]),
     ("speed over 4", "speed", 4.1, "invalid_value", ["4"]),
     ("null as speed", "speed", None, "invalid_value", ["number"]),
