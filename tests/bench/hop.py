@@ -83,7 +83,8 @@ def _report_hop(triton_port: int, http_port: int, pairs: int) -> None:
 
 
 def _report_load(served: psutil.Process, port: int, requests: int) -> None:
-    served.cpu_affinity([0])
+    for thread in served.threads():
+        os.sched_setaffinity(thread.id, {0})
     workers = 16
 
     def client(count: int) -> None:
@@ -102,7 +103,7 @@ def _report_load(served: psutil.Process, port: int, requests: int) -> None:
         seconds = time.perf_counter() - started
         cpu = sum(served.cpu_times()[:2]) - cpu
     done = requests // workers * workers
-    print(f"concurrency {workers}, gateway pinned to one core, {done} requests:")
+    print(f"concurrency {workers}, gateway pinned to one core, {done} requests of 20 chunks (4 s):")
     print(f"  {done / seconds:.0f} requests/s; gateway CPU {cpu / done * 1e3:.2f} ms a request,")
     print(f"  {cpu / seconds:.0%} of its core (the fake and the clients share the rest)")
 
