@@ -12,7 +12,7 @@ import uvicorn
 
 from gateway import check, local, say
 from gateway.app import create_app
-from gateway.settings import SettingsError, load_settings
+from gateway.settings import SettingsError, load_settings, unknown_settings
 from gateway.telemetry.logging import configure_logging
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ FAILED = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
+    for warning in unknown_settings():
+        print(f"warning: {warning}", file=sys.stderr)
     try:
         settings = load_settings(
             host=options.host, port=options.port, triton_address=options.triton

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
@@ -63,13 +64,20 @@ class Settings(BaseSettings):
         return value
 
 
-def load_settings(**overrides: object) -> Settings:
-    """Read the settings; raises SettingsError naming each variable that is wrong or unknown."""
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+def unknown_settings() -> list[str]:
+    """Return a warning for each SPEECH_ variable that no setting reads, with the nearest name."""
+    known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields]
     names = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE))}
-    unknown = sorted(name for name in names if name.startswith(PREFIX) and name not in known)
-    if unknown:
-        raise SettingsError(f"unknown settings {', '.join(unknown)}; there are: {sorted(known)}")
+    warnings = []
+    for name in sorted(n for n in names if n.startswith(PREFIX) and n not in known):
+        near = get_close_matches(name, known, n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+        warnings.append(f"{name} is no setting; {hint}")
+    return warnings
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read the settings; raises SettingsError naming each variable that is wrong."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         return Settings(**given)  # type: ignore[arg-type]  # pydantic checks them
