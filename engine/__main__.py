@@ -6,13 +6,11 @@ import argparse
 import logging
 import signal
 import sys
-import tempfile
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import shared_memory
+from engine import runs
 from engine.catalogue import MODELS, find_spec
 from engine.errors import EngineError, ServerDiedError
 from engine.installation import find_installation
@@ -27,6 +25,7 @@ log = logging.getLogger(__name__)
 
 FAILED = 1
 SERVER_DIED = 3
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,27 +81,39 @@ def _render(options: argparse.Namespace) -> None:
         print(render_model(find_spec(model), model_source(model), options.output))
 
 
+class _Stop(BaseException):
+    """Raised in the main thread by SIGINT and SIGTERM, wherever it waits."""
+
+
 def _serve(options: argparse.Namespace) -> None:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    if stale := shared_memory.remove_stale():
-        log.warning("engine.stale_shared_memory_removed prefixes=%s", ",".join(stale))
-    shared_memory.check_free()
+    for number in STOP_SIGNALS:
+        signal.signal(number, _raise_stop)
+    if stale := runs.remove_stale():
+        log.warning("engine.stale_run_removed prefixes=%s", ",".join(stale))
+    runs.check_free()
     listen = Listen(options.host, options.grpc_port, options.metrics_port)
-    with (
-        tempfile.TemporaryDirectory(prefix="speech-engine-") as work,
-        closing(shared_memory.RegionPrefix()) as prefix,
-    ):
-        server = _server(options, Path(work), listen, prefix.name)
+    with closing(runs.Run()) as run:
+        server = _server(options, run.folder, listen, run.region_prefix)
         try:
             patience = Patience(options.start_timeout, options.probe_every, options.probe_timeout)
             supervisor = Supervisor(server, patience)
             supervisor.start()
-            log.info("engine.ready grpc=%s models=%s", listen.address, ",".join(server.models))
-            supervisor.run(stop)
+            log.info(
+                "engine.ready grpc=%s models=%s",
+                listen.local(listen.grpc_port),
+                ",".join(server.models),
+            )
+            supervisor.run()
+        except _Stop:
+            log.info("engine.stopping")
         finally:
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
             server.stop()
+
+
+def _raise_stop(*_: object) -> None:
+    raise _Stop
 
 
 def _server(

@@ -12,8 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from engine.errors import EngineError
-
-STUB = "triton_python_backend_stub"
+from engine.stubs import STUB
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,11 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import psutil
-
 from engine.errors import EngineError, ServerDiedError
-from engine.installation import STUB
+from engine.stubs import Stubs
 from engine.verify import TritonControl
 
 if TYPE_CHECKING:
@@ -36,7 +33,9 @@ RESTRICTED = "model-repository,shared-memory,trace,logging"
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 # On a machine without a GPU Triton complains about what it does not need.
-HARMLESS = re.compile(r"CudaDriverHelper|NVML|DCGM|CUDA memory pool|Pinned memory pool")
+HARMLESS = re.compile(
+    r"CudaDriverHelper|NVML|DCGM|CUDA memory pool|Pinned memory pool|Signal \(\d+\) received"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,10 @@ class Listen:
                         f"{error.strerror}; stop what holds it or choose another with {option}"
                     ) from error
 
-    @property
-    def address(self) -> str:
-        """The gRPC address for clients on this machine."""
+    def local(self, port: int) -> str:
+        """Return the address of one of the ports for clients on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
-        return f"[{host}]:{self.grpc_port}" if ":" in host else f"{host}:{self.grpc_port}"
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class TritonServer:
@@ -84,13 +82,14 @@ class TritonServer:
     ) -> None:
         self.models = tuple(models)
         self._admin_key = secrets.token_urlsafe(16)
-        self.control = TritonControl(listen.address, self._admin_key)
+        self.control = TritonControl(
+            listen.local(listen.grpc_port), self._admin_key, listen.local(listen.metrics_port)
+        )
         self._listen = listen
         self._command = [str(installation.program), *installation.flags]
         self._command += self._flags(repository, region_prefix)
         self._environment = installation.environment
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._stubs: dict[int, str] = {}
         self._lost_stub = False
 
     def _flags(self, repository: Path, region_prefix: str) -> list[str]:
@@ -120,7 +119,7 @@ class TritonServer:
         cannot start (Triton then waits for ever) or if `timeout_seconds` pass.
         """
         self._listen.check_free()
-        self._stubs.clear()
+        self._lines.clear()
         self._lost_stub = False
         self._process = subprocess.Popen(
             [*DIE_WITH_PARENT, *self._command],
@@ -131,6 +130,7 @@ class TritonServer:
             errors="replace",
             start_new_session=True,
         )
+        self._stubs = Stubs(self._process.pid)
         self._reader = threading.Thread(target=self._read_lines, daemon=True)
         self._reader.start()
         self._wait_ready(timeout_seconds)
@@ -140,7 +140,7 @@ class TritonServer:
         while not self.control.is_ready():
             if ended := self._ended():
                 raise EngineError(ended)
-            if self._has_zombie():
+            if self._stubs.has_failed_to_start():
                 raise EngineError(self._explain("a model's process could not start"))
             if time.monotonic() > deadline:
                 raise EngineError(self._explain(f"Triton was not ready in {timeout_seconds:g} s"))
@@ -160,48 +160,22 @@ class TritonServer:
         return self._explain(f"tritonserver ended with exit code {code}")
 
     def dead_models(self) -> list[str]:
-        """Return the models of which a stub process has died since the last call.
-
-        Triton itself does not notice: the model stays "ready" and is never started again.
-        """
-        alive = {}
-        for child in self._children():
-            try:
-                command = child.cmdline()
-            except psutil.Error:  # a zombie has no command line, one that has gone no process
-                continue
-            if command and command[0].endswith(STUB):
-                alive[child.pid] = command[1].removesuffix("/1/model.py").rsplit("/", 1)[-1]
-        gone = {model for pid, model in self._stubs.items() if pid not in alive}
-        self._stubs = alive
-        self._lost_stub = self._lost_stub or bool(gone)
-        return sorted(gone)
-
-    def _has_zombie(self) -> bool:
-        for child in self._children():
-            with suppress(psutil.NoSuchProcess):
-                if child.status() == psutil.STATUS_ZOMBIE:
-                    return True
-        return False
-
-    def _children(self) -> list[psutil.Process]:
-        try:
-            return psutil.Process(self._process.pid).children()
-        except psutil.NoSuchProcess:
-            return []
+        """Return the models of which a stub process has died since the last call."""
+        return self._stubs.lost()
 
     def reload(self, model: str) -> None:
         """Bring a model back whose stub died or hangs; raises EngineError if Triton will not."""
         self._lost_stub = True
+        # One that hangs would live on beside the new one.
+        self._stubs.kill(model)
         self.control.reload(model)
-        self._stubs = {pid: name for pid, name in self._stubs.items() if name != model}
-        self.dead_models()
 
     def stop(self) -> None:
         """End the process: TERM, time for what is in flight, then KILL. Safe to call twice."""
-        if not hasattr(self, "_process"):
+        if not hasattr(self, "_stubs"):
             return
         self._process.send_signal(signal.SIGTERM)
+        self._stubs.lost()
         # Requests of a dead stub never end; waiting for them would only cost the time.
         patience = 1.0 if self._lost_stub else TERM_SECONDS
         try:
@@ -209,6 +183,7 @@ class TritonServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._stubs.kill()
         self._reader.join(timeout=1)
 
     def _read_lines(self) -> None:
@@ -226,6 +201,10 @@ class TritonServer:
 
 
 def _is_error(line: str) -> bool:
-    is_log_line = re.match(r"[IWEF]\d{4} ", line)
-    wanted = line.startswith(("E", "F")) if is_log_line else "error" in line.lower()
-    return bool(wanted) and not HARMLESS.search(line)
+    """Whether a line is Triton's error, or a model's own words, such as a traceback."""
+    if not line.strip() or HARMLESS.search(line):
+        return False
+    if re.match(r"[IWEF]\d{4} ", line):
+        return line.startswith(("E", "F"))
+    is_table_of_triton = line.startswith(("|", "+-"))
+    return not is_table_of_triton

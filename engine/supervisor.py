@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Mapping
 
     from engine.server import TritonServer
 
@@ -25,12 +26,33 @@ class Patience:
     """How long the supervisor waits.
 
     A probe stands in line with the requests of a loaded model, so its limit must be generous:
-    it catches a model that hangs. One that died is seen within WATCH_SECONDS.
+    it catches a model that hangs. One that died is seen within WATCH_SECONDS, even meanwhile.
     """
 
     start_seconds: float = 120.0
     probe_every_seconds: float = 30.0
     probe_seconds: float = 60.0
+
+
+class Probe(threading.Thread):
+    """Has every model speak, beside the watch over the processes; then `failures` is complete."""
+
+    def __init__(self, server: TritonServer, timeout_seconds: float) -> None:
+        super().__init__(name="probe", daemon=True)
+        self.failures: dict[str, EngineError] = {}
+        self._server = server
+        self._timeout_seconds = timeout_seconds
+
+    def run(self) -> None:
+        """Speak with each model. One that finishes other requests meanwhile is only busy."""
+        control = self._server.control
+        for model in self._server.models:
+            before = control.finished_requests(model)
+            try:
+                control.speak(model, PROBE_TEXT, self._timeout_seconds)
+            except EngineError as error:
+                if control.finished_requests(model) == before:
+                    self.failures[model] = error
 
 
 class Supervisor:
@@ -46,27 +68,28 @@ class Supervisor:
         for model in self._server.models:
             self._speak(model)
 
-    def run(self, stop: threading.Event) -> None:
-        """Watch until `stop` is set; raises ServerDiedError if the server ends by itself."""
-        next_probe = time.monotonic() + self._patience.probe_every_seconds
-        while not stop.wait(WATCH_SECONDS):
+    def run(self) -> None:
+        """Watch for ever; raises ServerDiedError if the server ends by itself."""
+        probe, due = None, time.monotonic() + self._patience.probe_every_seconds
+        while True:
+            time.sleep(WATCH_SECONDS)
             self._server.check_alive()
             for model in self._server.dead_models():
                 log.error("engine.stub_died model=%s", model)
                 self.recover(model)
-            if time.monotonic() >= next_probe:
-                self.probe()
-                next_probe = time.monotonic() + self._patience.probe_every_seconds
+                probe = None  # It may be waiting for the dead one.
+            if probe is None and time.monotonic() >= due:
+                probe = Probe(self._server, self._patience.probe_seconds)
+                probe.start()
+            if probe is not None and not probe.is_alive():
+                self._recover_silent(probe.failures)
+                probe, due = None, time.monotonic() + self._patience.probe_every_seconds
 
-    def probe(self) -> None:
-        """Have every model speak; recover those that do not."""
-        for model in self._server.models:
-            try:
-                self._speak(model)
-            except EngineError as error:
-                self._server.check_alive()
-                log.error("engine.probe_failed model=%s reason=%s", model, error)  # noqa: TRY400  the reason says it
-                self.recover(model)
+    def _recover_silent(self, failures: Mapping[str, EngineError]) -> None:
+        for model, error in failures.items():
+            self._server.check_alive()
+            log.error("engine.probe_failed model=%s reason=%s", model, error)
+            self.recover(model)
 
     def recover(self, model: str) -> None:
         """Reload the model, else restart the server; raises EngineError if both fail."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from typing import Any
 
 import grpc
@@ -23,8 +24,14 @@ class TritonControl:
     `admin_key` opens the protocols that the server restricts (loading models).
     """
 
-    def __init__(self, address: str, admin_key: str) -> None:
-        options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    def __init__(self, address: str, admin_key: str, metrics_address: str) -> None:
+        self._metrics_url = f"http://{metrics_address}/metrics"
+        options = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            # gRPC's own back-off grows to two minutes; a Triton starts in seconds.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 500),
+        ]
         channel = grpc.insecure_channel(address, options=options)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         self._admin = (("triton-grpc-protocol-admin", admin_key),)
@@ -46,6 +53,19 @@ class TritonControl:
             self._stub.RepositoryModelLoad(load, timeout=LOAD_SECONDS, metadata=self._admin)
         except grpc.RpcError as error:
             raise EngineError(f"model '{model}' could not be reloaded: {_words(error)}") from error
+
+    def finished_requests(self, model: str) -> float | None:
+        """Return how many requests the model has finished, None where it does not count them."""
+        try:
+            with urllib.request.urlopen(self._metrics_url, timeout=CALL_SECONDS) as response:  # noqa: S310  http
+                lines = response.read().decode().splitlines()
+        except OSError:
+            return None
+        labels = (f'model="{model}"', 'outcome="finished"')
+        for line in lines:
+            if line.startswith("speech_model_requests_total{") and all(la in line for la in labels):
+                return float(line.rsplit(" ", 1)[1])
+        return None
 
     def speak(self, model: str, text: str, timeout_seconds: float) -> int:
         """Return how many samples the model made of `text`; raises EngineError if it cannot."""

@@ -86,6 +86,9 @@ class Process:
                 continue
         return alive
 
+    def send(self, number: int) -> None:
+        self._popen.send_signal(number)
+
     def stop(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
         """Send a signal and return the exit code."""
         if self._popen.poll() is None:

@@ -7,9 +7,11 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ def break_mid_stream(stack: Any, harm: Callable[[], None]) -> float:
             for _ in pieces:
                 pass
     return time.monotonic() - harmed
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs; one that only waits to be reaped does not."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_killed_client_is_seen_by_the_model_within_200_ms(stack: Any, until: Any) -> None:
@@ -91,6 +98,7 @@ def test_killed_tritonserver_breaks_the_body_and_a_new_one_is_found(
     own_stack: Any, until: Any
 ) -> None:
     """The engine dies loudly, /readyz says so, and the gateway serves once Triton is back."""
+    stub = own_stack.engine.children("triton_python_backend_stub")[0]
 
     def kill_server() -> None:
         own_stack.engine.children("tritonserver")[0].kill()
@@ -103,6 +111,7 @@ def test_killed_tritonserver_breaks_the_body_and_a_new_one_is_found(
     own_stack.restart_engine()
     until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
 
+    assert not lives(stub)
     assert exit_code == 3
     assert any("tritonserver ended with exit code -9" in line for line in dead.lines)
     assert refused.status_code == 503
@@ -114,12 +123,12 @@ def test_killed_tritonserver_breaks_the_body_and_a_new_one_is_found(
 def test_killed_engine_leaves_nothing_that_the_next_one_does_not_clean(
     own_stack: Any, until: Any, regions: Any
 ) -> None:
-    """SIGKILL of the engine takes the server with it; the next start removes its memory."""
-    server = own_stack.engine.children("tritonserver")[0]
+    """SIGKILL of the engine mid-stream takes all with it; the next start removes the memory."""
+    family = psutil.Process(own_stack.engine.pid).children(recursive=True)
     left = regions()
 
-    own_stack.engine.stop(signal.SIGKILL)
-    until(lambda: not server.is_running(), 10)
+    break_mid_stream(own_stack, lambda: own_stack.engine.send(signal.SIGKILL))
+    until(lambda: not any(lives(process) for process in family), 10)
     own_stack.restart_engine()
 
     assert left
@@ -131,8 +140,25 @@ def test_hanging_stub_is_found_by_a_probe_that_really_speaks(own_stack: Any, unt
     own_stack.engine.stop()
     own_stack.restart_engine("--probe-every", "1", "--probe-timeout", "2")
 
-    own_stack.engine.children("triton_python_backend_stub")[0].suspend()
+    stub = own_stack.engine.children("triton_python_backend_stub")[0]
+    stub.suspend()
     own_stack.engine.wait_for("engine.probe_failed model=hibari")
     until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
 
+    assert not lives(stub)
     assert own_stack.engine.stop() == 0
+
+
+def test_stub_that_dies_while_a_probe_waits_is_still_noticed(own_stack: Any, until: Any) -> None:
+    """A probe that stands behind long requests does not hold up the watch, nor the stop."""
+    own_stack.engine.stop()
+    own_stack.restart_engine("--probe-every", "0.5", "--probe-timeout", "60")
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = [pool.submit(own_stack.ask, LONG_TEXT) for _ in range(12)]
+        until(lambda: own_stack.metric("speech_requests_in_flight") == 12, 10)
+        own_stack.engine.children("triton_python_backend_stub")[0].kill()
+        own_stack.engine.wait_for("engine.model_reloaded model=hibari", 15)
+        assert own_stack.ask("Back again.").status_code == 200
+        for answer in answers:
+            answer.exception()

@@ -75,7 +75,7 @@ def test_free_ports_are_fine() -> None:
     ids=["all IPv4", "all IPv6", "IPv6", "IPv4", "name"],
 )
 def test_clients_on_this_machine_reach_it_at(host: str, address: str) -> None:
-    assert Listen(host, 8001, 8002).address == address
+    assert Listen(host, 8001, 8002).local(8001) == address
 
 
 def test_a_server_that_dies_is_reported_with_its_exit_code_and_own_words(

@@ -7,7 +7,7 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 
 from speech_backend.hibari import HibariSpeaker
-from speech_backend.serving import Outcomes, serve
+from speech_backend.serving import Outcomes, exit_with_server, serve
 
 # onnxruntime releases the interpreter's lock while it computes. More threads than cores keep a
 # short request from waiting behind long ones: eight share the time sentence by sentence.
@@ -19,6 +19,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load the voices that the configuration names."""
+        exit_with_server()
         parameters = json.loads(args["model_config"])["parameters"]
         voices = [voice["id"] for voice in json.loads(parameters["voices"]["string_value"])]
         self.speaker = HibariSpeaker(voices)

@@ -1,9 +1,10 @@
-"""Owns the names of Triton's shared memory regions, so that what a crash leaves can be removed.
+"""Owns what a run of Triton leaves on the machine, so that after a crash it can be removed.
 
 The Python backend names its regions in /dev/shm by a prefix of our choice. Each run takes a
 fresh prefix and holds a lock file of that name; the kernel drops the lock when the process
 dies in whatever way, so a prefix whose lock can be taken belongs to nobody. (A process number
-would not do: containers that share /dev/shm do not share process numbers.)
+would not do: containers that share /dev/shm do not share process numbers.) The run's folder for
+its model repository has the same name.
 """
 
 from __future__ import annotations
@@ -12,29 +13,34 @@ import fcntl
 import os
 import secrets
 import shutil
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.stubs import kill_orphans
 
 DIRECTORY = Path("/dev/shm")  # noqa: S108  the place is Triton's, the names are random
+TEMPORARY = Path(tempfile.gettempdir())
 PREFIX = "speech_triton_"
 NEEDED_BYTES = 32 * 2**20
 """A model instance maps 1 MiB and grows with what is in flight; 0.5 s chunks are 48 kB."""
 
 
-class RegionPrefix:
-    """A prefix for shared memory regions that is this process's alone until `close`."""
+class Run:
+    """A name for shared memory regions and a folder, this process's alone until `close`."""
 
-    def __init__(self, directory: Path = DIRECTORY) -> None:
+    def __init__(self, directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> None:
         self._directory = directory
-        self.name = f"{PREFIX}{secrets.token_hex(4)}_"
-        self._lock_path = directory / f"{self.name}lock"
-        self._lock = _hold(self._lock_path)
+        self.region_prefix = f"{PREFIX}{secrets.token_hex(4)}_"
+        self._lock = _hold(directory / f"{self.region_prefix}lock")
+        self.folder = temporary / self.region_prefix
+        self.folder.mkdir(mode=0o700)
 
     def close(self) -> None:
-        """Remove all regions of this prefix, then the lock."""
-        _remove(self._directory, self.name)
+        """Remove the folder, all regions and the lock."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        _unlink(self._directory, self.region_prefix)
         os.close(self._lock)
 
 
@@ -49,8 +55,8 @@ def _hold(path: Path) -> int:
         os.close(lock)
 
 
-def remove_stale(directory: Path = DIRECTORY) -> list[str]:
-    """Remove the regions of runs that died; return the prefixes that were removed."""
+def remove_stale(directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> list[str]:
+    """End and remove what is left of runs that died; return their region prefixes."""
     removed = []
     for lock_path in directory.glob(f"{PREFIX}*lock"):
         try:
@@ -60,7 +66,9 @@ def remove_stale(directory: Path = DIRECTORY) -> list[str]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             prefix = lock_path.name.removesuffix("lock")
-            _remove(directory, prefix)
+            kill_orphans(prefix)
+            shutil.rmtree(temporary / prefix, ignore_errors=True)
+            _unlink(directory, prefix)
             removed.append(prefix)
         except BlockingIOError:
             continue
@@ -80,6 +88,6 @@ def check_free(directory: Path = DIRECTORY) -> None:
         )
 
 
-def _remove(directory: Path, prefix: str) -> None:
-    for path in directory.glob(f"{prefix}*"):
+def _unlink(directory: Path, region_prefix: str) -> None:
+    for path in directory.glob(f"{region_prefix}*"):
         path.unlink(missing_ok=True)
