@@ -170,16 +170,17 @@ class TritonServer:
         self._stubs.kill(model)
         self.control.reload(model)
 
-    def stop(self) -> None:
+    def stop(self, patience_seconds: float = TERM_SECONDS) -> None:
         """End the process: TERM, time for what is in flight, then KILL. Safe to call twice."""
         if not hasattr(self, "_stubs"):
             return
         self._process.send_signal(signal.SIGTERM)
         self._stubs.lost()
         # Requests of a dead stub never end; waiting for them would only cost the time.
-        patience = 1.0 if self._lost_stub else TERM_SECONDS
+        if self._lost_stub:
+            patience_seconds = min(patience_seconds, 1.0)
         try:
-            self._process.wait(patience)
+            self._process.wait(patience_seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from engine.server import TritonServer
 
 WATCH_SECONDS = 0.25
+SILENT_SECONDS = 10.0
+"""A server that crashed can hang in its own signal handler (seen on 2.51)."""
 PROBE_TEXT = "Yes."
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,8 @@ class Probe(threading.Thread):
             try:
                 control.speak(model, PROBE_TEXT, self._timeout_seconds)
             except EngineError as error:
-                if control.finished_requests(model) == before:
+                after = control.finished_requests(model)
+                if after is None or after == before:
                     self.failures[model] = error
 
 
@@ -71,9 +74,15 @@ class Supervisor:
     def run(self) -> None:
         """Watch for ever; raises ServerDiedError if the server ends by itself."""
         probe, due = None, time.monotonic() + self._patience.probe_every_seconds
+        answered_at_seconds = time.monotonic()
         while True:
             time.sleep(WATCH_SECONDS)
             self._server.check_alive()
+            if self._server.control.is_ready():
+                answered_at_seconds = time.monotonic()
+            elif time.monotonic() - answered_at_seconds > SILENT_SECONDS:
+                self._restart(f"the server was not ready for {SILENT_SECONDS:g} s")
+                answered_at_seconds = time.monotonic()
             for model in self._server.dead_models():
                 log.error("engine.stub_died model=%s", model)
                 self.recover(model)
@@ -99,9 +108,12 @@ class Supervisor:
             log.warning("engine.model_reloaded model=%s", model)
         except EngineError as error:
             self._server.check_alive()
-            log.error("engine.restarting_server model=%s reason=%s", model, error)  # noqa: TRY400  the reason says it
-            self._server.stop()
-            self.start()
+            self._restart(str(error))
+
+    def _restart(self, reason: str) -> None:
+        log.error("engine.restarting_server reason=%s", reason)
+        self._server.stop(patience_seconds=1.0)
+        self.start()
 
     def _speak(self, model: str) -> None:
         self._server.control.speak(model, PROBE_TEXT, self._patience.probe_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +27,9 @@ FAILED = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
-    for warning in unknown_settings():
-        print(f"warning: {warning}", file=sys.stderr)
     try:
+        for warning in unknown_settings():
+            print(f"warning: {warning}", file=sys.stderr)
         settings = load_settings(
             host=options.host, port=options.port, triton_address=options.triton
         )
@@ -78,9 +79,10 @@ def _serve(settings: Settings, _: argparse.Namespace) -> int:
         port=settings.port,
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=int(settings.shutdown_grace_seconds),
-        # Larger frames would only hold audio back: a packet is a few kilobytes.
-        http="httptools",
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_grace_seconds),
+        # httptools is 0.4 ms faster, but loses the body of clients that offer HTTP/2 (Java's do)
+        # and sends chunk sizes to HTTP/1.0 clients.
+        http="h11",
         loop="uvloop",
     )
     return 0

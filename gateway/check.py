@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.backend.triton import TritonSynthesizer
 from gateway.errors import BackendFailedError, SpeechError
-from gateway.speech.types import Deadline
+from gateway.speech.deadline import Deadline
 from speech_wire import SynthesisRequest
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ async def check(settings: Settings) -> int:
     return 0 if all(results) else 1
 
 
-async def _check_model(synthesizer: TritonSynthesizer, model: str, unready: str | None) -> bool:
+async def _check_model(
+    synthesizer: TritonSynthesizer, model: str, unready: SpeechError | None
+) -> bool:
     if unready:
-        print(f"model {model}: NOT READY: {unready}")
+        print(f"model {model}: NOT READY: {_explained(unready)}")
         return False
     try:
         voices = [voice.id for voice in await synthesizer.voices(model)]
@@ -45,10 +47,14 @@ async def _check_model(synthesizer: TritonSynthesizer, model: str, unready: str 
         if seconds == 0:
             raise BackendFailedError("the model ended without any audio")
     except SpeechError as error:
-        print(f"model {model}: DOES NOT SPEAK: {error.message} ({error.detail})")
+        print(f"model {model}: DOES NOT SPEAK: {_explained(error)}")
         return False
     print(f"model {model}: speaks ({seconds:.2f} s for {WORD!r}); voices: {', '.join(voices)}")
     return True
+
+
+def _explained(error: SpeechError) -> str:
+    return f"{error.message} ({error.detail})" if error.detail else error.message
 
 
 async def _speak(synthesizer: TritonSynthesizer, model: str, voice: str | None) -> float:

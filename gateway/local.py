@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 20.0
+IMPATIENT_SECONDS = 10.0
 MAX_RESTARTS = 3
 RESTART_WINDOW_SECONDS = 60.0
 EXAMPLE = {
@@ -38,7 +39,7 @@ class LocalError(Exception):
     """The local service cannot run; the message says why."""
 
 
-class Part:
+class Child:
     """A child process that is started again when it dies, up to MAX_RESTARTS a minute."""
 
     def __init__(self, name: str, command: list[str]) -> None:
@@ -48,7 +49,12 @@ class Part:
 
     def start(self) -> None:
         """Start the process, out of the terminal's reach: this one decides when it stops."""
-        self._process = subprocess.Popen([*DIE_WITH_PARENT, *self._command], start_new_session=True)
+        try:
+            self._process = subprocess.Popen(
+                [*DIE_WITH_PARENT, *self._command], start_new_session=True
+            )
+        except FileNotFoundError as error:
+            raise LocalError("setpriv is missing; it is part of util-linux") from error
 
     def check(self, *, may_restart: bool) -> None:
         """Start the process again if it died; raises LocalError if that makes no sense."""
@@ -63,28 +69,33 @@ class Part:
         print(f"{self.name} ended with exit code {code}; starting it again", file=sys.stderr)
         self.start()
 
-    def stop(self) -> None:
-        """End the process and wait for it."""
+    def stop(self, seconds: float) -> None:
+        """End the process and wait for it, at most so long before it is killed."""
         if not hasattr(self, "_process"):
             return
         self._process.terminate()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+        except KeyboardInterrupt:
+            print("stopping at once", file=sys.stderr)
+            self._process.kill()
+        self._process.wait()
 
 
 def up(settings: Settings) -> int:
-    """Run until Ctrl-C or SIGTERM; return 0, or 1 with the reason on standard error."""
+    """Run until Ctrl-C or SIGTERM; return 0, or 1 with the reason on standard error.
+
+    A second Ctrl-C cuts the streams that are still running.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
-    triton, service = _parts(settings)
+    triton, service = _children(settings)
     try:
-        _check_port(settings)
+        _check_ports(settings)
         triton.start()
         service.start()
-        while not _is_ready(settings):
-            _tick(triton, service, may_restart=False)
+        _wait_ready(settings, triton, service)
         print(_ready_line(settings), flush=True)
         while True:
             _tick(triton, service, may_restart=True)
@@ -95,10 +106,10 @@ def up(settings: Settings) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     finally:
+        service.stop(settings.shutdown_grace_seconds + STOP_SECONDS)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        service.stop()
-        triton.stop()
+        triton.stop(STOP_SECONDS)
 
 
 def base_url(settings: Settings) -> str:
@@ -107,8 +118,9 @@ def base_url(settings: Settings) -> str:
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
-def _parts(settings: Settings) -> tuple[Part, Part]:
+def _children(settings: Settings) -> tuple[Child, Child]:
     host, port = settings.triton_address.rsplit(":", 1)
+    host = host.strip("[]")
     models = [option for model in settings.models for option in ("--model", model)]
     # -I: neither the working directory nor the user's packages may stand in for ours.
     python = [sys.executable, "-I", "-m"]
@@ -116,12 +128,20 @@ def _parts(settings: Settings) -> tuple[Part, Part]:
     metrics_port = str(int(port) + 1)
     serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]
     return (
-        Part("triton", [*engine, "--metrics-port", metrics_port]),
-        Part("gateway", [*serve, "--triton", settings.triton_address]),
+        Child("triton", [*engine, "--metrics-port", metrics_port]),
+        Child("gateway", [*serve, "--triton", settings.triton_address]),
     )
 
 
-def _check_port(settings: Settings) -> None:
+def _check_ports(settings: Settings) -> None:
+    triton_port = int(settings.triton_address.rsplit(":", 1)[1])
+    ports = {"SPEECH_PORT": settings.port, "SPEECH_TRITON_ADDRESS": triton_port}
+    ports["Triton's metrics, one above SPEECH_TRITON_ADDRESS"] = triton_port + 1
+    for name, port in ports.items():
+        if not 0 < port < 2**16:
+            raise LocalError(f"{name}: port {port} is not possible here; 1 to 65535 are")
+    if len(set(ports.values())) < len(ports):
+        raise LocalError(f"these must differ: {ports}")
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -130,20 +150,30 @@ def _check_port(settings: Settings) -> None:
         except OSError as error:
             raise LocalError(
                 f"{settings.host}:{settings.port} cannot be taken: {error.strerror}; stop what "
-                "holds it or choose another port with --port or SPEECH_PORT"
+                "holds it or choose another with --port and --host (SPEECH_PORT, SPEECH_HOST)"
             ) from error
 
 
-def _is_ready(settings: Settings) -> bool:
+def _wait_ready(settings: Settings, *children: Child) -> None:
+    patience_until = time.monotonic() + IMPATIENT_SECONDS
+    while (reason := _unready(settings)) is not None:
+        if time.monotonic() > patience_until:
+            print(f"still waiting: {reason}", file=sys.stderr)
+            patience_until = time.monotonic() + IMPATIENT_SECONDS
+        _tick(*children, may_restart=False)
+
+
+def _unready(settings: Settings) -> str | None:
     try:
-        return httpx.get(f"{base_url(settings)}/readyz", trust_env=False).is_success
-    except httpx.HTTPError:
-        return False
+        answer = httpx.get(f"{base_url(settings)}/readyz", trust_env=False)
+    except httpx.HTTPError as error:
+        return str(error)
+    return None if answer.is_success else answer.text
 
 
-def _tick(*parts: Part, may_restart: bool) -> None:
-    for part in parts:
-        part.check(may_restart=may_restart)
+def _tick(*children: Child, may_restart: bool) -> None:
+    for child in children:
+        child.check(may_restart=may_restart)
     time.sleep(POLL_SECONDS)
 
 

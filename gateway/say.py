@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from gateway.audio.recording import RecordingError, open_recording
+from gateway.audio.recording import Recording, RecordingError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BYTES_PER_SAMPLE = 2
 TIMEOUT_SECONDS = 600
+PCM_RATE_HZ = 24_000
 
 
 def say(url: str, text: str, output: Path, *, model: str | None, voice: str | None) -> int:
     """Write the speech to `output`, telling how much there is while it comes; 0 if all came."""
-    started = time.monotonic()
+    started_seconds = time.monotonic()
+    recording = None
     try:
+        body = {"input": _sendable(text), "response_format": "pcm"}
         with httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client:
-            body = {"input": text, "response_format": "pcm", **_names(client, model, voice)}
+            body |= _names(client, model, voice)
             with client.stream("POST", "/v1/audio/speech", json=body) as response:
                 _raise_for_error(response)
-                seconds = _record(response, output, started)
+                rate_hz = int(response.headers.get("x-sample-rate", PCM_RATE_HZ))
+                recording = Recording(output, rate_hz)
+                with closing(recording):
+                    for piece in response.iter_bytes():
+                        recording.write(piece)
+                        _progress(recording.seconds, time.monotonic() - started_seconds)
     except (httpx.HTTPError, RecordingError, _RefusedError) as error:
-        output_state = "; the file holds what came before" if output.exists() else ""
-        reason = f"{url}: {error or type(error).__name__}"
-        print(f"error: {reason}{output_state}", file=sys.stderr)
+        where = f"{url}: " if isinstance(error, httpx.HTTPError) else ""
+        kept = "" if recording is None else f"; {output} holds what came before"
+        print(f"error: {where}{error or type(error).__name__}{kept}", file=sys.stderr)
         return 1
-    took = time.monotonic() - started
-    print(f"{output}: {seconds:.1f} s of speech in {took:.1f} s", file=sys.stderr)
+    took = time.monotonic() - started_seconds
+    print(f"{output}: {recording.seconds:.1f} s of speech in {took:.1f} s", file=sys.stderr)
     return 0
+
+
+def _sendable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _RefusedError("the text is not in the terminal's encoding; UTF-8 is") from error
+    return text
 
 
 class _RefusedError(Exception):
@@ -63,20 +79,6 @@ def _raise_for_error(response: httpx.Response) -> None:
     except (ValueError, KeyError, TypeError):
         message = response.text[:500]
     raise _RefusedError(f"{response.status_code}: {message}")
-
-
-def _record(response: httpx.Response, output: Path, started: float) -> float:
-    rate = int(response.headers["x-sample-rate"])
-    samples, odd = 0, b""
-    with open_recording(output, rate) as file:
-        for piece in response.iter_bytes():
-            data = odd + piece
-            whole = len(data) - len(data) % BYTES_PER_SAMPLE
-            file.buffer_write(data[:whole], "int16")
-            odd = data[whole:]
-            samples += whole // BYTES_PER_SAMPLE
-            _progress(samples / rate, time.monotonic() - started)
-    return samples / rate
 
 
 def _progress(seconds: float, elapsed: float) -> None:

@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     """Address the HTTP service listens on."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port of the HTTP service."""
-    triton_address: str = Field(default="127.0.0.1:8001", pattern=r"^[^/\s]+:\d+$")
+    triton_address: str = "127.0.0.1:8001"
     """host:port of Triton's gRPC."""
     models: Annotated[tuple[str, ...], NoDecode] = Field(default=("hibari",), min_length=1)
     """Triton models that callers may name, separated by commas."""
@@ -56,6 +56,15 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
 
+    @field_validator("triton_address")
+    @classmethod
+    def _has_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 2**16
+        if not host or "/" in value or not is_port:
+            raise ValueError("must be host:port, with a port from 1 to 65535 and no scheme")
+        return value
+
     @field_validator("models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -65,15 +74,25 @@ class Settings(BaseSettings):
 
 
 def unknown_settings() -> list[str]:
-    """Return a warning for each SPEECH_ variable that no setting reads, with the nearest name."""
+    """Return a warning for each SPEECH_ variable that no setting reads, with the nearest name.
+
+    Raises SettingsError where the `.env` file cannot be read.
+    """
     known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields]
-    names = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE))}
+    names = {name.upper() for name in (*os.environ, *_names_in_file())}
     warnings = []
     for name in sorted(n for n in names if n.startswith(PREFIX) and n not in known):
         near = get_close_matches(name, known, n=1, cutoff=0.75)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
         warnings.append(f"{name} is no setting; {hint}")
     return warnings
+
+
+def _names_in_file() -> list[str]:
+    try:
+        return list(dotenv_values(ENV_FILE))
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{ENV_FILE} is not UTF-8: {error}") from error
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -11,8 +11,8 @@ from gateway.errors import UnknownModelError
 
 router = APIRouter(tags=["catalogue"])
 
-CREATED = 1_764_460_800
-"""OpenAI's clients want a number here; ours is the day of the first version, 2025-11-30."""
+CREATED = 1_795_996_800
+"""OpenAI's clients want a number here; ours is the day of the first version, 2026-11-30."""
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -48,6 +48,6 @@ async def list_voices(state: StateDep) -> dict[str, Any]:
             "language": voice.language,
         }
         for model in state["settings"].models
-        for voice in await state["synthesizer"].voices(model)
+        for voice in await state["synthesizer"].voices(model, is_fresh=True)
     ]
     return {"voices": voices}

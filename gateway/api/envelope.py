@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from gateway.errors import InvalidRequestError, SpeechError
+from gateway.errors import InvalidRequestError, MisconfiguredError, SpeechError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("speech")
 
 MAX_SHOWN_CHARACTERS = 80
+REQUEST_ID_HEADER = "x-request-id"
 
 
 def error_response(error: SpeechError) -> Response:
@@ -38,6 +39,9 @@ def error_response(error: SpeechError) -> Response:
         headers["retry-after-ms"] = str(int(error.retry_after_seconds * 1000))
     # ASCII, because a caller's lone surrogate cannot be sent as UTF-8.
     content = json.dumps(body, ensure_ascii=True)
+    if isinstance(error, MisconfiguredError):
+        # OpenAI's SDKs repeat a 500; an operator has to act first.
+        headers["x-should-retry"] = "false"
     return Response(content, error.status, headers, media_type="application/json")
 
 
@@ -59,7 +63,10 @@ async def _validation_error(_: Request, error: Any) -> Response:
 
 async def _http_error(request: Request, error: Any) -> Response:
     if error.status_code == InvalidRequestError.status:
-        message = "the body cannot be read as JSON: it must be UTF-8 and not nested too deep"
+        message = (
+            "the body cannot be read as JSON: it must be UTF-8, without content-encoding, not "
+            "nested too deep, its numbers of ordinary length"
+        )
         return error_response(InvalidRequestError(message, code="invalid_json"))
     message = f"{request.method} {request.url.path}: {error.detail}; GET /docs lists what is here"
     response = error_response(InvalidRequestError(message, code="unknown_url"))
@@ -68,11 +75,14 @@ async def _http_error(request: Request, error: Any) -> Response:
     return response
 
 
-async def _unexpected_error(_: Request, error: Exception) -> Response:
-    # Starlette raises the error again after this answer, so the server logs the traceback.
-    return error_response(
+async def _unexpected_error(request: Request, error: Exception) -> Response:
+    # Starlette raises the error again after this answer, so the server logs the traceback. It
+    # answers outside all middleware, so the id has to be set here.
+    response = error_response(
         SpeechError("an internal error; the service's log has the details", detail=repr(error))
     )
+    response.headers[REQUEST_ID_HEADER] = getattr(request.state, "request_id", "")
+    return response
 
 
 def explain(problem: Any) -> InvalidRequestError:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from gateway.api.envelope import REQUEST_ID_HEADER
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADER = "x-request-id"
 # What goes into logs and on to Triton is short and plain.
 ACCEPTED = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -27,13 +28,13 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(HEADER, "")
+        given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
         request_id = given if ACCEPTED.fullmatch(given) else f"req_{uuid.uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[HEADER] = request_id
+                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
             await send(message)
 
         await self._app(scope, receive, send_with_id)

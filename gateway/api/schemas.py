@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_INSTRUCTIONS_CHARACTERS = 4096
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class VoiceReference(BaseModel):
@@ -14,7 +15,7 @@ class VoiceReference(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    id: str = Field(min_length=1, max_length=256)
+    id: Name
 
 
 class SpeechBody(BaseModel):
@@ -25,9 +26,9 @@ class SpeechBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
 
-    model: str = Field(min_length=1, max_length=256, examples=["hibari"])
+    model: Name = Field(examples=["hibari"])
     input: str = Field(min_length=1, examples=["Hello, this is a test."])
-    voice: str | VoiceReference = Field(examples=["heart"])
+    voice: Annotated[str, Field(max_length=256)] | VoiceReference = Field(examples=["heart"])
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: float = Field(default=1.0, ge=0.25, le=4.0)
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS_CHARACTERS)

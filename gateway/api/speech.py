@@ -14,7 +14,8 @@ from gateway.api.deps import StateDep
 from gateway.api.schemas import ErrorBody, SpeechBody
 from gateway.audio.encoders import ENCODERS
 from gateway.errors import InvalidRequestError, SpeechError, UnknownModelError
-from gateway.speech.types import Deadline, SpeechJob
+from gateway.speech.deadline import Deadline
+from gateway.speech.types import SpeechJob
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -101,11 +102,12 @@ def _refuse_unsupported(body: SpeechBody) -> None:
 
 
 def _ignored(body: SpeechBody) -> str:
-    ignored = [name for name in body.model_extra or {} if name.isascii() and name.isprintable()]
+    names = body.model_extra or {}
+    ignored = [name[:64] for name in names if name.isascii() and name.isprintable()]
     # Some clients send the word "None" for instructions that were not set.
     if body.instructions and body.instructions != "None":
         ignored.insert(0, "instructions")
-    return ", ".join(ignored)[:1000]
+    return ", ".join(ignored[:16])
 
 
 async def _unless_disconnected(
@@ -140,8 +142,9 @@ async def _disconnect(receive: Receive) -> None:
 class SpeechResponse(StreamingResponse):
     """Sends a SpeechStream's packets and closes it in every ending.
 
-    If the model breaks off, the body is left without its end: the server then cuts the
-    connection, and no client can take the part for the whole.
+    If the model breaks off, or the deadline passes while the listener does not take what is
+    there, the body is left without its end: the server then cuts the connection, and no client
+    can take the part for the whole.
     """
 
     def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
@@ -160,10 +163,16 @@ class SpeechResponse(StreamingResponse):
         """Send the head, then packet by packet."""
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
+        record = self._stream.record
         try:
-            async with aclosing(self._packets) as packets:
-                async for packet in packets:
-                    await send({"type": "http.response.body", "body": packet, "more_body": True})
+            with record.failures():
+                async with record.job.deadline.limit("the listener took too long"):
+                    await self._send_packets(send)
         except SpeechError:
             return  # The record has the reason; see the class.
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_packets(self, send: Send) -> None:
+        async with aclosing(self._packets) as packets:
+            async for packet in packets:
+                await send({"type": "http.response.body", "body": packet, "more_body": True})

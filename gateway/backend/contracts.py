@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +17,12 @@ from tritonclient.utils import (
 
 from gateway.errors import BackendFailedError, MisconfiguredError
 from gateway.speech.types import Voice
-from speech_wire import OUTPUTS, ContractError, PcmChunk, SynthesisRequest
+from speech_wire import OUTPUTS, PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+SAMPLE_RATES_HZ = range(8_000, 192_001)
 OUTPUT_NAMES = frozenset(spec.name for spec in OUTPUTS)
 
 
@@ -52,9 +53,12 @@ class ModelContract:
         return message
 
     def chunk(self, response: service_pb2.ModelInferResponse) -> PcmChunk:
-        """Read a response; raises BackendFailedError where it does not fit the contract."""
+        """Read a response; raises BackendFailedError where it does not fit the contract.
+
+        `sample_rate_hz` is the model's usual one where the response does not say it.
+        """
         try:
-            return PcmChunk.from_tensors(
+            chunk = PcmChunk.from_tensors(
                 {
                     output.name: _array(output, raw)
                     for output, raw in zip(
@@ -63,10 +67,13 @@ class ModelContract:
                     if output.name in OUTPUT_NAMES
                 }
             )
-        except (ContractError, ValueError) as error:
+            said_hz = chunk.sample_rate_hz
+            rate_hz = _checked_rate(self.sample_rate_hz if said_hz is None else said_hz)
+        except ValueError as error:
             raise BackendFailedError(
                 "the model's answer does not fit the contract", detail=str(error)
             ) from error
+        return replace(chunk, sample_rate_hz=rate_hz)
 
 
 def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
@@ -80,16 +87,31 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
             "see SPEECH_MODELS"
         )
     parameters = {key: value.string_value for key, value in config.parameters.items()}
-    return ModelContract(
-        model=config.name,
-        inputs=inputs,
-        is_batched=config.max_batch_size > 0,
-        sample_rate_hz=int(parameters.get("sample_rate_hz", default_sample_rate_hz)),
-        voices=tuple(
-            Voice(voice["id"], config.name, voice.get("language"))
-            for voice in json.loads(parameters.get("voices", "[]"))
-        ),
-    )
+    try:
+        return ModelContract(
+            model=config.name,
+            inputs=inputs,
+            is_batched=config.max_batch_size > 0,
+            sample_rate_hz=_checked_rate(
+                int(parameters.get("sample_rate_hz", default_sample_rate_hz))
+            ),
+            voices=tuple(
+                Voice(voice["id"], config.name, voice.get("language"))
+                for voice in json.loads(parameters.get("voices", "[]"))
+            ),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise MisconfiguredError(
+            f"the parameters of Triton's model '{config.name}' cannot be read: voices is a JSON "
+            'list of {"id", "language"}, sample_rate_hz a number',
+            detail=repr(error),
+        ) from error
+
+
+def _checked_rate(rate_hz: int) -> int:
+    if rate_hz not in SAMPLE_RATES_HZ:
+        raise ValueError(f"a sample rate of {rate_hz} Hz; {SAMPLE_RATES_HZ} is possible")
+    return rate_hz
 
 
 def _array(output: Any, raw: bytes) -> npt.NDArray[Any]:

@@ -6,28 +6,21 @@ the raw stub. That the RPC ends with OK proves nothing; only FINAL does.
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
 from gateway.backend.classify import classify
-from gateway.errors import BackendTimeoutError, BackendUnavailableError
-
-if sys.version_info >= (3, 11):
-    from asyncio import timeout
-else:
-    from async_timeout import timeout
+from gateway.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from contextlib import AbstractAsyncContextManager
 
     from tritonclient.grpc import service_pb2
 
-    from gateway.speech.types import Deadline
+    from gateway.speech.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +42,11 @@ async def stream_infer(
     call = stub.ModelStreamInfer(timeout=deadline.remaining_seconds())
     patience = limits.first_response_seconds
     try:
-        async with _fail_after(patience, deadline):
+        async with _patience(patience, deadline):
             await call.write(request)
             await call.done_writing()
         while True:
-            async with _fail_after(patience, deadline):
+            async with _patience(patience, deadline):
                 message = await call.read()
             if message is grpc.aio.EOF:
                 raise await _broken_off(call)
@@ -87,17 +80,5 @@ async def _broken_off(call: Any) -> Exception:
     )
 
 
-@asynccontextmanager
-async def _fail_after(seconds: float, deadline: Deadline) -> AsyncGenerator[None, None]:
-    remaining = deadline.remaining_seconds()
-    try:
-        # Not anyio's: gRPC raises a cancellation of its own, which that would not take for its.
-        async with timeout(min(seconds, remaining)):
-            yield
-    except asyncio.TimeoutError as error:
-        what = (
-            f"Triton was silent for {seconds:g} s"
-            if seconds < remaining
-            else "the request's deadline has passed"
-        )
-        raise BackendTimeoutError(what) from error
+def _patience(seconds: float, deadline: Deadline) -> AbstractAsyncContextManager[None]:
+    return deadline.limit(f"Triton was silent for {seconds:g} s", seconds)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
@@ -14,18 +11,22 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from gateway.backend.classify import classify
 from gateway.backend.contracts import ModelContract, read_contract
 from gateway.backend.stream import StreamLimits, stream_infer
-from gateway.errors import BackendFailedError, BackendUnavailableError, SpeechError
+from gateway.errors import (
+    BackendFailedError,
+    BackendUnavailableError,
+    InvalidRequestError,
+    SpeechError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from gateway.settings import Settings
-    from gateway.speech.types import Deadline, Voice
+    from gateway.speech.deadline import Deadline
+    from gateway.speech.types import Voice
     from speech_wire import PcmChunk, SynthesisRequest
 
 ASK_SECONDS = 5.0
-CONTRACT_SECONDS = 5.0
-"""How long a model's contract is believed: a Triton may come back with other voices."""
 CHANNEL_OPTIONS = [
     # Raw stubs keep gRPC's 4 MiB limit, 43 s of 24 kHz float32.
     ("grpc.max_receive_message_length", 2**31 - 1),
@@ -39,8 +40,7 @@ CHANNEL_OPTIONS = [
 class TritonSynthesizer:
     """Speaks through the models of one Triton. Make it inside the running event loop."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, settings: Settings) -> None:
         self._models = settings.models
         self._default_rate_hz = settings.default_sample_rate_hz
         self._limits = StreamLimits(
@@ -48,7 +48,7 @@ class TritonSynthesizer:
         )
         self._channel = grpc.aio.insecure_channel(settings.triton_address, CHANNEL_OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._contracts: dict[str, tuple[float, ModelContract]] = {}
+        self._contracts: dict[str, ModelContract] = {}
 
     async def aclose(self) -> None:
         """Close the channel; calls that still run are cancelled."""
@@ -59,6 +59,8 @@ class TritonSynthesizer:
     ) -> AsyncGenerator[PcmChunk, None]:
         """See Synthesizer.stream."""
         contract = await self._contract(model)
+        if request.seed is not None and "seed" not in contract.inputs:
+            raise InvalidRequestError(f"model '{model}' takes no 'seed'", param="seed")
         message = contract.request(request, request_id)
         expected_offset = 0
         try:
@@ -69,41 +71,40 @@ class TritonSynthesizer:
                     chunk = contract.chunk(response)
                     _check_offset(chunk, expected_offset)
                     expected_offset += len(chunk.samples)
-                    rate = chunk.sample_rate_hz or contract.sample_rate_hz
-                    yield replace(chunk, sample_rate_hz=rate)
+                    yield chunk
         except BackendUnavailableError:
             # What comes back may be another model under the same name.
             self._contracts.pop(model, None)
             raise
 
-    async def voices(self, model: str) -> tuple[Voice, ...]:
+    async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
         """See Synthesizer.voices."""
-        return (await self._contract(model)).voices
+        return (await self._contract(model, is_fresh=is_fresh)).voices
 
-    async def unready(self) -> dict[str, str]:
+    async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""
         reasons = {}
         for model in self._models:
             try:
-                request = service_pb2.ModelReadyRequest(name=model)
-                await self._ask(self._stub.ServerReady, service_pb2.ServerReadyRequest())
-                answer = await self._ask(self._stub.ModelReady, request)
-                if not answer.ready:
-                    reasons[model] = "Triton says that the model is not ready"
-                self._contracts.pop(model, None)
-                await self._contract(model)
+                await self._check_ready(model)
             except SpeechError as error:
-                reasons[model] = f"{error.message} ({error.detail})"
+                reasons[model] = error
         return reasons
 
-    async def _contract(self, model: str) -> ModelContract:
-        read_at, contract = self._contracts.get(model, (-math.inf, None))
-        if contract is None or self._clock() - read_at > CONTRACT_SECONDS:
+    async def _check_ready(self, model: str) -> None:
+        request = service_pb2.ModelReadyRequest(name=model)
+        server = await self._ask(self._stub.ServerReady, service_pb2.ServerReadyRequest())
+        answer = await self._ask(self._stub.ModelReady, request)
+        if not (server.ready and answer.ready):
+            raise BackendUnavailableError("Triton says that the model is not ready")
+        await self._contract(model, is_fresh=True)
+
+    async def _contract(self, model: str, *, is_fresh: bool = False) -> ModelContract:
+        if is_fresh or model not in self._contracts:
             request = service_pb2.ModelConfigRequest(name=model)
             answer = await self._ask(self._stub.ModelConfig, request)
-            contract = read_contract(answer.config, self._default_rate_hz)
-            self._contracts[model] = (self._clock(), contract)
-        return contract
+            self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
+        return self._contracts[model]
 
     async def _ask(self, method: Any, request: Any) -> Any:
         try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gateway.errors import BackendTimeoutError, InvalidRequestError, OverloadedError, SpeechError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from gateway.speech.types import SpeechJob
 
@@ -28,43 +29,62 @@ class SpeechRecord:
     clock: Callable[[], float] = time.monotonic
     outcome: Outcome = "cancelled"
     error: SpeechError | None = None
-    accepted_at: float = field(init=False)
-    first_audio_at: float | None = None
-    closed_at: float | None = None
+    accepted_at_seconds: float = field(init=False)
+    first_audio_at_seconds: float | None = None
+    closed_at_seconds: float | None = None
     audio_seconds: float = 0.0
-    packet_bytes: int = 0
     finish_reason: str | None = None
 
     def __post_init__(self) -> None:
         """Start the clock."""
-        self.accepted_at = self.clock()
+        self.accepted_at_seconds = self.clock()
 
-    def sent(self, packet: bytes, audio_seconds: float) -> None:
-        """Note a packet that is handed to the listener's connection."""
-        if self.first_audio_at is None and audio_seconds > 0:
-            self.first_audio_at = self.clock()
+    def sent(self, audio_seconds: float, finish_reason: str | None = None) -> None:
+        """Note audio that is handed to the listener's connection."""
+        if self.first_audio_at_seconds is None and audio_seconds > 0:
+            self.first_audio_at_seconds = self.clock()
         self.audio_seconds += audio_seconds
-        self.packet_bytes += len(packet)
+        self.finish_reason = finish_reason or self.finish_reason
+
+    @contextmanager
+    def failures(self) -> Generator[None, None, None]:
+        """Note whatever error leaves the body; cancellation is none."""
+        try:
+            yield
+        except SpeechError as error:
+            self.fail(error)
+            raise
+        except Exception as error:
+            self.fail(SpeechError("an internal error", detail=repr(error)))
+            raise
 
     def fail(self, error: SpeechError) -> None:
         """Note why the request ended early."""
         self.error = error
         is_refusal = isinstance(error, (InvalidRequestError, OverloadedError))
-        if is_refusal and self.first_audio_at is None:
+        if is_refusal and self.first_audio_at_seconds is None:
             self.outcome = "rejected"
         else:
             self.outcome = "timed_out" if isinstance(error, BackendTimeoutError) else "failed"
 
     def close(self) -> None:
         """Stop the clock."""
-        self.closed_at = self.clock()
+        self.closed_at_seconds = self.clock()
 
     @property
     def first_audio_seconds(self) -> float | None:
         """Seconds from acceptance to the first audio, None if there was none."""
-        return None if self.first_audio_at is None else self.first_audio_at - self.accepted_at
+        return (
+            None
+            if self.first_audio_at_seconds is None
+            else self.first_audio_at_seconds - self.accepted_at_seconds
+        )
 
     @property
     def total_seconds(self) -> float:
         """Seconds from acceptance to the end, 0 while it runs."""
-        return 0.0 if self.closed_at is None else self.closed_at - self.accepted_at
+        return (
+            0.0
+            if self.closed_at_seconds is None
+            else self.closed_at_seconds - self.accepted_at_seconds
+        )

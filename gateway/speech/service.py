@@ -6,9 +6,8 @@ import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
-from gateway.audio.encoders import ENCODERS
-from gateway.audio.pcm import Resampler
-from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
+from gateway.audio.pipeline import AudioPipeline
+from gateway.errors import BackendFailedError, InvalidRequestError
 from gateway.speech.record import SpeechRecord
 from gateway.speech.types import SAMPLE_RATE_HZ
 from speech_wire import PcmChunk, SynthesisRequest
@@ -16,10 +15,9 @@ from speech_wire import PcmChunk, SynthesisRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from gateway.audio.encoders import AudioEncoder
     from gateway.speech.admission import Admission
     from gateway.speech.synthesizer import Synthesizer
-    from gateway.speech.types import SpeechJob
+    from gateway.speech.types import SpeechJob, Voice
 
 
 class SpeechStream:
@@ -32,31 +30,27 @@ class SpeechStream:
     def __init__(
         self,
         record: SpeechRecord,
-        chunks: AsyncGenerator[PcmChunk, None],
         first: PcmChunk,
-        encoder: AudioEncoder,
+        chunks: AsyncGenerator[PcmChunk, None],
+        pipeline: AudioPipeline,
         stack: AsyncExitStack,
     ) -> None:
         self.record = record
-        self.media_type = encoder.media_type
-        self.sample_rate_hz = encoder.sample_rate_hz
-        self._chunks = chunks
+        self.media_type = pipeline.media_type
+        self.sample_rate_hz = pipeline.sample_rate_hz
         self._first = first
-        self._encoder = encoder
-        self._resampler = Resampler(first.sample_rate_hz or 0, encoder.sample_rate_hz)
+        self._chunks = chunks
+        self._pipeline = pipeline
         self._stack = stack
 
     async def packets(self) -> AsyncGenerator[bytes, None]:
         """Yield encoded bytes as they are made; raises SpeechError if the model breaks off."""
-        try:
+        with self.record.failures():
             yield self._packet(self._first)
             async for chunk in self._chunks:
                 yield self._packet(chunk)
-            yield self._tail()
-        except SpeechError as error:
-            self.record.fail(error)
-            raise
-        self.record.outcome = "finished"
+            yield self._pipeline.flush()
+            self.record.outcome = "finished"
 
     def _packet(self, chunk: PcmChunk) -> bytes:
         if chunk.sample_rate_hz != self._first.sample_rate_hz:
@@ -64,14 +58,8 @@ class SpeechStream:
                 "the model changed its sample rate within an utterance",
                 detail=f"{self._first.sample_rate_hz} to {chunk.sample_rate_hz} Hz",
             )
-        packet = self._encoder.encode(self._resampler.push(chunk.samples))
-        self.record.finish_reason = chunk.finish_reason or self.record.finish_reason
-        self.record.sent(packet, len(chunk.samples) / (chunk.sample_rate_hz or 1))
-        return packet
-
-    def _tail(self) -> bytes:
-        packet = self._encoder.encode(self._resampler.flush()) + self._encoder.flush()
-        self.record.sent(packet, 0.0)
+        packet = self._pipeline.push(chunk.samples)
+        self.record.sent(len(chunk.samples) / (chunk.sample_rate_hz or 1), chunk.finish_reason)
         return packet
 
     async def aclose(self) -> None:
@@ -102,15 +90,14 @@ class SpeechService:
         record = SpeechRecord(job, self._clock)
         async with AsyncExitStack() as stack:
             stack.callback(self._close, record)
-            try:
-                chunks = await self._start(job, stack)
-                first = await _first_audio(chunks)
-            except SpeechError as error:
-                record.fail(error)
-                raise
-            rate = first.sample_rate_hz if self._keep_native_rate else None
-            encoder = ENCODERS[job.audio_format](rate or SAMPLE_RATE_HZ)
-            return SpeechStream(record, chunks, first, encoder, stack.pop_all())
+            with record.failures():
+                async with job.deadline.limit("no audio before the deadline"):
+                    chunks = await self._start(job, stack)
+                    first = await _first_audio(chunks)
+                rate = first.sample_rate_hz or SAMPLE_RATE_HZ
+                to_hz = rate if self._keep_native_rate else SAMPLE_RATE_HZ
+                pipeline = AudioPipeline(job.audio_format, rate, to_hz)
+            return SpeechStream(record, first, chunks, pipeline, stack.pop_all())
 
     async def _start(self, job: SpeechJob, stack: AsyncExitStack) -> AsyncGenerator[PcmChunk, None]:
         await stack.enter_async_context(self._admission.permit())
@@ -120,11 +107,14 @@ class SpeechService:
         return await stack.enter_async_context(aclosing(chunks))
 
     async def _check_voice(self, job: SpeechJob) -> None:
-        voices = [voice.id for voice in await self._synthesizer.voices(job.model)]
-        if voices and job.voice not in voices:
+        voices = await self._synthesizer.voices(job.model)
+        if not _has(voices, job.voice):
+            # The model may have got new ones since it was asked last.
+            voices = await self._synthesizer.voices(job.model, is_fresh=True)
+        if not _has(voices, job.voice):
             raise InvalidRequestError(
-                f"voice {job.voice!r} is not known for model '{job.model}'; it has {voices}; "
-                "GET /v1/audio/voices lists all",
+                f"voice {job.voice!r} is not known for model '{job.model}'; it has "
+                f"{[voice.id for voice in voices]}; GET /v1/audio/voices lists all",
                 param="voice",
                 code="voice_not_found",
             )
@@ -132,6 +122,11 @@ class SpeechService:
     def _close(self, record: SpeechRecord) -> None:
         record.close()
         self._on_closed(record)
+
+
+def _has(voices: tuple[Voice, ...], name: str) -> bool:
+    # A model that names no voices takes any.
+    return not voices or any(voice.id == name for voice in voices)
 
 
 async def _first_audio(chunks: AsyncGenerator[PcmChunk, None]) -> PcmChunk:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from gateway.speech.types import Deadline, Voice
+    from gateway.errors import SpeechError
+    from gateway.speech.deadline import Deadline
+    from gateway.speech.types import Voice
     from speech_wire import PcmChunk, SynthesisRequest
 
 
@@ -23,8 +25,11 @@ class Synthesizer(Protocol):
         model said so.
         """
 
-    async def voices(self, model: str) -> tuple[Voice, ...]:
-        """Return the model's voices, empty where it names none; raises SpeechError."""
+    async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
+        """Return the model's voices, empty where it names none; raises SpeechError.
 
-    async def unready(self) -> dict[str, str]:
+        They are remembered from the last time unless `is_fresh`.
+        """
+
+    async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""

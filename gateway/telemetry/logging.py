@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from gateway.errors import InvalidRequestError
+
 if TYPE_CHECKING:
+    from gateway.errors import SpeechError
     from gateway.speech.record import SpeechRecord
 
 log = logging.getLogger("speech")
@@ -25,7 +28,8 @@ def log_record(record: SpeechRecord) -> None:
     log.log(
         level,
         "speech.%s request_id=%s model=%s voice=%s format=%s characters=%d "
-        "first_audio_seconds=%s audio_seconds=%.3f total_seconds=%.3f error=%s detail=%s",
+        "first_audio_seconds=%s audio_seconds=%.3f total_seconds=%.3f finish_reason=%s "
+        "error=%s detail=%s",
         record.outcome,
         record.job.request_id,
         record.job.model,
@@ -35,6 +39,15 @@ def log_record(record: SpeechRecord) -> None:
         "none" if first is None else f"{first:.4f}",
         record.audio_seconds,
         record.total_seconds,
+        record.finish_reason or "none",
         record.error.code if record.error else "none",
-        ascii(record.error.detail or record.error.message) if record.error else "none",
+        _detail(record.error),
     )
+
+
+def _detail(error: SpeechError | None) -> str:
+    if error is None:
+        return "none"
+    if isinstance(error, InvalidRequestError):
+        return f"param={error.param}"  # The message may quote the text.
+    return ascii(error.detail or error.message)

@@ -23,7 +23,23 @@ if TYPE_CHECKING:
     from gateway.speech.record import SpeechRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-FIRST_AUDIO_BUCKETS = (0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5, 10, 30)
+FIRST_AUDIO_BUCKETS_SECONDS = (
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1.0,
+    1.5,
+    2.5,
+    5,
+    10,
+    30,
+)
 
 
 class Metrics:
@@ -35,7 +51,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._requests = Counter(
             "speech_requests_total",
-            "Speech requests that ended, by outcome",
+            "Accepted speech requests that ended, by outcome; malformed ones are not accepted",
             ["model", "outcome"],
             registry=self.registry,
         )
@@ -43,7 +59,7 @@ class Metrics:
             "speech_first_audio_seconds",
             "From the accepted request to its first encoded audio",
             ["model"],
-            buckets=FIRST_AUDIO_BUCKETS,
+            buckets=FIRST_AUDIO_BUCKETS_SECONDS,
             registry=self.registry,
         )
         self._audio = Counter(

@@ -206,3 +206,32 @@ def test_metrics_count_the_seconds_that_were_heard(service: RunningService) -> N
     values = {s.name: s.value for f in families for s in f.samples if s.name.startswith("speech_")}
     assert values["speech_audio_seconds_total"] == pytest.approx(0.6)
     assert values["speech_first_audio_seconds_count"] == 2
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])
+def test_probes_answer_head_too(service: RunningService, path: str) -> None:
+    assert service.client.head(path).status_code == 200
+
+
+def test_what_only_operators_may_see_is_not_in_readyz(service: RunningService) -> None:
+    """Words of Triton can hold header names and paths."""
+    with RunningService(service.settings.triton_address, models="ghost") as other:
+        answer = other.client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert list(answer.json()["models"]) == ["ghost"]
+    assert "Request for unknown model" not in answer.text
+
+
+def test_a_model_whose_parameters_cannot_be_read_is_misconfigured(
+    triton: FakeTriton, service: RunningService
+) -> None:
+    triton.script = Script(voices=({"name": "no id"},))
+
+    spoken, ready = service.say(), service.client.get("/readyz")
+
+    assert spoken.status_code == 500
+    assert spoken.json()["error"]["code"] == "misconfigured"
+    assert spoken.headers["x-should-retry"] == "false"
+    assert ready.status_code == 503
+    assert "parameters" in ready.json()["models"]["hibari"]

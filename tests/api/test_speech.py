@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import struct
 from typing import TYPE_CHECKING
 
@@ -115,6 +117,43 @@ def test_the_seed_reaches_a_model_that_takes_one(
     [request] = triton.seen.requests
     assert response.status_code == 200
     assert request.seed == 2**64 - 1
+
+
+def test_a_seed_for_a_model_that_takes_none_is_refused(
+    triton: FakeTriton, service: RunningService
+) -> None:
+    triton.script = Script(is_batched=True)
+
+    response = service.say(seed=7)
+
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "seed"
+
+
+def test_a_client_that_offers_http_2_is_heard(service: RunningService) -> None:
+    """Java's client asks for an upgrade with every first request; the body must not be lost."""
+    offer = {
+        "connection": "Upgrade, HTTP2-Settings",
+        "upgrade": "h2c",
+        "http2-settings": "AAMAAABk",
+    }
+
+    response = service.client.post("/v1/audio/speech", json=SAID, headers=offer)
+
+    assert response.status_code == 200
+
+
+def test_an_http_1_0_client_gets_no_chunk_sizes(service: RunningService) -> None:
+    body = json.dumps(SAID).encode()
+    head = "POST /v1/audio/speech HTTP/1.0\r\ncontent-type: application/json\r\n"
+
+    with socket.create_connection(("127.0.0.1", service.port)) as client:
+        client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+
+    headers, _, audio = answer.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in headers.lower()
+    assert len(audio) == 2 * 3 * 2400
 
 
 @pytest.mark.parametrize("given", ["abc-123", "7f:0._x"])

@@ -58,6 +58,7 @@ WRONG_FIELDS = [
     ("no voice", "voice", MISSING, "missing_required_parameter", ["required"]),
     ("empty model", "model", "", "invalid_value", ["at least 1 char"]),
     ("unknown voice", "voice", "nobody", "voice_not_found", ["nobody", "heart", "fable"]),
+    ("voice of 257 characters", "voice", "v" * 257, "invalid_value", ["256"]),
     ("empty voice", "voice", "", "voice_not_found", ["heart"]),
     ("list as voice", "voice", ["heart"], "invalid_value", ["heart"]),
     ("voice without id", "voice", {}, "invalid_value", ["{}"]),

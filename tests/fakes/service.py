@@ -43,7 +43,7 @@ class RunningService:
         config = uvicorn.Config(
             create_app(self.settings),
             log_config=None,
-            http="httptools",
+            http="h11",
             loop="uvloop",
             timeout_graceful_shutdown=2,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import statistics
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -73,6 +75,51 @@ def test_killed_client_is_seen_by_the_model_within_200_ms(stack: Any, until: Any
 
     assert statistics.median(seen_after) < 0.2, seen_after
     until(lambda: stack.metric("speech_requests_in_flight") == 0, 5)
+
+
+def test_hundreds_of_aborts_at_once_leave_the_server_whole(stack: Any, until: Any) -> None:
+    """Sixteen clients that hang up early, again and again: nothing crashes, nothing is left."""
+    server = stack.engine.children("tritonserver")[0].pid
+    before = ended(stack)
+
+    async def hang_up(client: httpx.AsyncClient, after_seconds: float | None) -> None:
+        with suppress(asyncio.TimeoutError):
+            async with client.stream("POST", url(stack), json=request(LONG_TEXT)) as response:
+                pieces = response.aiter_bytes()
+                if after_seconds is None:
+                    await anext(pieces)
+                else:
+                    await asyncio.wait_for(anext(pieces), after_seconds)
+
+    async def hang_up_often() -> None:
+        async with httpx.AsyncClient(timeout=30) as client:
+            for n in range(40):
+                pause = None if n % 2 else n / 1000
+                await asyncio.gather(*(hang_up(client, pause) for _ in range(16)))
+
+    asyncio.run(hang_up_often())
+
+    until(lambda: stack.metric("speech_requests_in_flight") == 0, 10)
+    until(lambda: ended(stack) > before and stack.ask("Still here.").status_code == 200, 10)
+    assert stack.engine.children("tritonserver")[0].pid == server
+
+
+def ended(stack: Any) -> float:
+    """How many requests have ended in the model."""
+    outcomes = ("finished", "cancelled", "failed", "invalid")
+    name = "speech_model_requests_total"
+    return sum(stack.metric(name, of_triton=True, outcome=outcome) for outcome in outcomes)
+
+
+def test_stopped_server_is_restarted(own_stack: Any, until: Any) -> None:
+    """A server that answers nothing at all is replaced, without waiting for a probe."""
+    server = own_stack.engine.children("tritonserver")[0]
+
+    server.suspend()
+    own_stack.engine.wait_for("engine.restarting_server", 30)
+    until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
+
+    assert not lives(server)
 
 
 def test_killed_stub_breaks_the_body_and_the_model_comes_back(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import wave
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from fakes.script import tone
 from gateway.audio.encoders import ENCODERS, wav_header
 from gateway.audio.pcm import Resampler, to_s16le
-from gateway.audio.recording import RecordingError, open_recording
+from gateway.audio.recording import Recording, RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,21 +151,34 @@ def test_equal_rates_touch_nothing() -> None:
 def test_a_recording_is_read_back_as_it_was(tmp_path: Path, extension: str) -> None:
     path = tmp_path / f"speech.{extension}"
 
-    with open_recording(path, 24_000) as file:
+    with closing(Recording(path, 24_000)) as file:
         for piece in pieces(SECOND, 4800):
-            file.buffer_write(to_s16le(piece), "int16")
+            file.write(to_s16le(piece))
 
     samples, rate = soundfile.read(path, dtype="int16")
     assert rate == 24_000
     assert samples.astype("<i2").tobytes() == to_s16le(SECOND)
 
 
+@pytest.mark.parametrize("size", [1, 3, 4801])
+def test_a_recording_takes_bytes_that_are_cut_anywhere(tmp_path: Path, size: int) -> None:
+    path, data = tmp_path / "speech.wav", to_s16le(SECOND)
+
+    with closing(Recording(path, 24_000)) as file:
+        for start in range(0, len(data), size):
+            file.write(data[start : start + size])
+
+    samples, _ = soundfile.read(path, dtype="int16")
+    assert samples.astype("<i2").tobytes() == data
+    assert file.seconds == len(SECOND) / 24_000
+
+
 @pytest.mark.parametrize("extension", ["ogg", "mp3", "opus"])
 def test_a_lossy_recording_is_as_long(tmp_path: Path, extension: str) -> None:
     path = tmp_path / f"speech.{extension}"
 
-    with open_recording(path, 24_000) as file:
-        file.buffer_write(to_s16le(SECOND), "int16")
+    with closing(Recording(path, 24_000)) as file:
+        file.write(to_s16le(SECOND))
 
     samples, rate = soundfile.read(path)
     assert len(samples) / rate == pytest.approx(1.0, abs=0.1)
@@ -172,12 +186,12 @@ def test_a_lossy_recording_is_as_long(tmp_path: Path, extension: str) -> None:
 
 @pytest.mark.parametrize("name", ["speech.xyz", "speech", ".wav"])
 def test_an_unknown_extension_is_refused_with_those_there_are(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RecordingError, match=r"must be wav, flac, ogg or mp3"):
-        open_recording(tmp_path / name, 24_000)
+    with pytest.raises(RecordingError, match=r"must be .wav, .flac, .ogg, .opus, .mp3"):
+        Recording(tmp_path / name, 24_000)
 
     assert not (tmp_path / name).exists()
 
 
 def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"cannot write .*nowhere"):
-        open_recording(tmp_path / "nowhere" / "speech.wav", 24_000)
+        Recording(tmp_path / "nowhere" / "speech.wav", 24_000)

@@ -112,7 +112,10 @@ def test_say_into_an_unknown_format_is_a_clear_error(
     done = run("say", "Hello.", "-o", file, "--url", service.base_url, folder=tmp_path)
 
     assert done.returncode == 1
-    assert f"cannot write '{file}': the extension must be wav, flac, ogg or mp3" in done.stderr
+    assert (
+        f"cannot write '{file}': the extension must be .wav, .flac, .ogg, .opus, .mp3"
+        in done.stderr
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -125,7 +128,7 @@ def test_say_keeps_what_came_before_a_break_and_fails(
 
     samples, _ = soundfile.read(tmp_path / "speech.wav")
     assert done.returncode == 1
-    assert "the file holds what came before" in done.stderr
+    assert "speech.wav holds what came before" in done.stderr
     assert len(samples) == 2400
 
 
@@ -166,3 +169,40 @@ def test_check_of_a_model_that_does_not_speak_says_why(
     assert done.returncode == 1
     assert "model hibari: DOES NOT SPEAK" in done.stdout
     assert words in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "0"], "SPEECH_PORT: port 0 is not possible"),
+        (["--port", "8001"], "these must differ"),
+        (["--port", "8002"], "these must differ"),
+        (["--triton", "127.0.0.1:65535"], "port 65536 is not possible"),
+    ],
+    ids=["no-port", "tritons", "tritons-metrics", "no-room-for-metrics"],
+)
+def test_up_refuses_impossible_ports(tmp_path: Path, options: list[str], words: str) -> None:
+    done = run("up", *options, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_say_refuses_text_that_is_no_text(service: RunningService, tmp_path: Path) -> None:
+    """A terminal that is not UTF-8 hands over bytes that no one can read."""
+    done = run("say", "caf\udce9", "--url", service.base_url, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "error: the text is not in the terminal's encoding" in done.stderr
+
+
+def test_say_that_is_refused_leaves_an_older_file_alone(
+    service: RunningService, tmp_path: Path
+) -> None:
+    (tmp_path / "speech.wav").write_bytes(b"older")
+
+    done = run("say", "Hi.", "--voice", "nobody", "--url", service.base_url, folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "holds what came before" not in done.stderr
+    assert (tmp_path / "speech.wav").read_bytes() == b"older"

@@ -16,8 +16,9 @@ from gateway.errors import (
     SpeechError,
     UnknownModelError,
 )
+from gateway.speech.deadline import Deadline
 from gateway.speech.record import OUTCOMES, SpeechRecord
-from gateway.speech.types import Deadline, SpeechJob
+from gateway.speech.types import SpeechJob
 from gateway.telemetry.logging import log_record
 
 if TYPE_CHECKING:
@@ -44,23 +45,23 @@ def test_times_count_from_acceptance() -> None:
     record = make_record(clock)
 
     clock.now = 100.5
-    record.sent(b"audio", 0.25)
+    record.sent(0.25)
     clock.now = 101.0
-    record.sent(b"more", 0.25)
+    record.sent(0.25, "stop")
     clock.now = 103.0
     record.close()
 
     assert record.first_audio_seconds == 0.5
     assert record.total_seconds == 3.0
     assert record.audio_seconds == 0.5
-    assert record.packet_bytes == 9
+    assert record.finish_reason == "stop"
 
 
 def test_a_packet_without_audio_is_not_the_first_audio() -> None:
     clock = Clock()
     record = make_record(clock)
 
-    record.sent(b"header", 0.0)
+    record.sent(0.0)
 
     assert record.first_audio_seconds is None
 

@@ -138,3 +138,16 @@ def test_settings_cannot_be_changed() -> None:
 @pytest.mark.parametrize("page", ["README.md", ".env.example"])
 def test_every_setting_is_written_down(name: str, page: str) -> None:
     assert variable(name) in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("address", ["foo", "host:", ":8001", "h:0", "h:65536", "http://h:80"])
+def test_an_address_that_is_none_is_refused_by_name(address: str) -> None:
+    with pytest.raises(SettingsError, match=r"SPEECH_TRITON_ADDRESS.*must be host:port"):
+        load_settings(triton_address=address)
+
+
+def test_an_env_file_that_is_not_utf_8_is_a_clear_error() -> None:
+    Path(".env").write_bytes(b"SPEECH_PORT=\x90\n")
+
+    with pytest.raises(SettingsError, match=r"\.env is not UTF-8"):
+        unknown_settings()

@@ -25,6 +25,11 @@ Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk, None, 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 1.0
+
+# One call from a model to its server at a time. On 2.51, calls from several threads while
+# clients cancel crash the server (a lock_exception or SIGSEGV within 50 to 1 000 aborted
+# requests; with this lock none in 20 000). A call takes some 0.3 ms.
+CALL = threading.Lock()
 OUTCOMES = ("finished", "cancelled", "invalid", "failed")
 
 
@@ -53,7 +58,25 @@ class Outcomes:
 
     def count(self, outcome: str) -> None:
         """Add one request to `outcome`, one of OUTCOMES."""
-        self._counters[outcome].increment(1)
+        with CALL:
+            self._counters[outcome].increment(1)
+
+
+class Sender:
+    """A response sender that keeps to one call at a time."""
+
+    def __init__(self, sender: Any) -> None:
+        self._sender = sender
+
+    def is_cancelled(self) -> bool:
+        """Whether the client has gone."""
+        with CALL:
+            return bool(self._sender.is_cancelled())
+
+    def send(self, *response: Any, **flags: Any) -> None:
+        """Send a response, or a flag without one."""
+        with CALL:
+            self._sender.send(*response, **flags)
 
 
 def exit_with_server() -> None:
@@ -78,7 +101,7 @@ def serve(pb_utils: Any, request: Any, synthesize: Synthesize) -> str:
     Cancellation is polled before every chunk. An error is sent at most once and without a
     traceback; FINAL is sent exactly once, whatever happened.
     """
-    sender = request.get_response_sender()
+    sender = Sender(request.get_response_sender())
     outcome = "failed"
     try:
         outcome = _send_chunks(pb_utils, request, sender, synthesize)
@@ -93,7 +116,7 @@ def serve(pb_utils: Any, request: Any, synthesize: Synthesize) -> str:
     return outcome
 
 
-def _send_chunks(pb_utils: Any, request: Any, sender: Any, synthesize: Synthesize) -> str:
+def _send_chunks(pb_utils: Any, request: Any, sender: Sender, synthesize: Synthesize) -> str:
     if sender.is_cancelled():
         return "cancelled"
     with closing(synthesize(_read(pb_utils, request))) as chunks:
@@ -119,5 +142,5 @@ def _response(pb_utils: Any, chunk: PcmChunk) -> Any:
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 
-def _send_error(pb_utils: Any, sender: Any, message: str) -> None:
+def _send_error(pb_utils: Any, sender: Sender, message: str) -> None:
     sender.send(pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message)))

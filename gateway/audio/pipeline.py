@@ -1,0 +1,30 @@
+"""From a model's samples to packets: resample, then encode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.audio.encoders import ENCODERS
+from gateway.audio.pcm import Resampler
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class AudioPipeline:
+    """Turns chunks of float32 mono at `from_hz` into packets of `audio_format` at `to_hz`."""
+
+    def __init__(self, audio_format: str, from_hz: int, to_hz: int) -> None:
+        self._resampler = Resampler(from_hz, to_hz)
+        self._encoder = ENCODERS[audio_format](to_hz)
+        self.media_type = self._encoder.media_type
+        self.sample_rate_hz = to_hz
+
+    def push(self, samples: npt.NDArray[np.float32]) -> bytes:
+        """Return the bytes that are ready after these samples."""
+        return self._encoder.encode(self._resampler.push(samples))
+
+    def flush(self) -> bytes:
+        """Return the last bytes; call it once, at the end."""
+        return self._encoder.encode(self._resampler.flush()) + self._encoder.flush()

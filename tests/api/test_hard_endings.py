@@ -1,0 +1,75 @@
+"""Endings that only a hostile client, a broken model or a bug of ours brings about."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from fakes.service import SAID, RunningService, assert_ended
+from fakes.triton import Fail, FakeTriton, Script, tone
+from gateway.app import create_app
+from gateway.settings import Settings
+
+SPEECH = "/v1/audio/speech"
+
+
+def test_a_listener_who_stops_reading_loses_his_permit_at_the_deadline(triton: FakeTriton) -> None:
+    """More than all buffers between model and listener hold is waiting to be sent."""
+    triton.script = Script([tone(240_000)] * 40)
+
+    with (
+        RunningService(triton, request_timeout_seconds=0.5) as service,
+        socket.create_connection(("127.0.0.1", service.port)) as listener,
+    ):
+        body = json.dumps(SAID).encode()
+        head = f"POST {SPEECH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        listener.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+
+        assert_ended(service, triton, timed_out=1)
+
+
+@pytest.mark.parametrize("rate_hz", [-24_000, 0, 7, 10**6])
+def test_an_impossible_sample_rate_is_the_models_failure(
+    triton: FakeTriton, service: RunningService, rate_hz: int
+) -> None:
+    assert service.say().status_code == 200  # With the contract known, the chunk alone is wrong.
+    triton.script = Script([tone()], sample_rate_hz=rate_hz)
+
+    response = service.say()
+
+    assert response.status_code == 502
+    assert_ended(service, triton, finished=1, failed=1)
+
+
+def test_an_error_of_our_own_is_a_500_with_its_id_and_counts_as_failed() -> None:
+    class Broken:
+        async def voices(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("a bug")
+
+    app = create_app(Settings(_env_file=None), Broken())
+    with TestClient(app, raise_server_exceptions=False) as client:
+        answer = client.post(SPEECH, json=SAID, headers={"x-request-id": "abc"})
+        figures = client.get("/metrics").text
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert answer.headers["x-request-id"] == "abc"
+    assert 'speech_requests_total{model="hibari",outcome="failed"} 1.0' in figures
+
+
+def test_the_text_is_never_logged(
+    triton: FakeTriton, service: RunningService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even where the model quotes it to the caller."""
+    triton.script = Script([Fail("invalid_input: cannot read 'my secret'")])
+
+    with caplog.at_level("INFO"):
+        answer = service.say(input="my secret")
+        assert_ended(service, triton, rejected=1)
+
+    assert "my secret" in answer.json()["error"]["message"]
+    assert "my secret" not in caplog.text
