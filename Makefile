@@ -1,4 +1,4 @@
-# Two commands for everyone: `make run` speaks, `make test` proves. Needs python3 >= 3.10 with venv.
+# Two commands for everyone: `make run` speaks, `make test` proves. Needs Python 3.10 to 3.12 with venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ run: $(VENV)/run.stamp ## Start Triton with the CPU voice and the gateway; Ctrl-
 	@exec $(BIN)/speech-gateway up
 
 test: $(VENV)/test.stamp ## Run all tests, those on the real Triton included.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "triton or not triton"
 
 lint: $(VENV)/test.stamp ## Check style, types and the format of the code.
 	$(BIN)/ruff check .
@@ -39,8 +39,8 @@ clean: ## Remove the environment and what tools left.
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	  { echo "error: $$($(PYTHON) --version) is too old; Python 3.10 to 3.12 is needed: make PYTHON=python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
+	  { echo "error: this is $$($(PYTHON) --version), the bundled Triton needs 3.10 to 3.12: make run PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "error: $(PYTHON) has no venv; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)

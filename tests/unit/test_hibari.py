@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from speech_backend.hibari import (
     CHUNK_SAMPLES,
-    MAX_PART_CHARACTERS,
     MAX_PHONEMES,
+    MAX_SEGMENT_CHARACTERS,
     SAMPLE_RATE_HZ,
     HibariSpeaker,
     _utterances,
-    split_parts,
+    split_segments,
     trim,
 )
 from speech_backend.serving import InvalidInputError
@@ -187,9 +187,9 @@ def test_the_first_chunk_comes_before_the_second_sentence_is_made(
 def test_a_long_text_without_punctuation_is_split_between_words() -> None:
     text = "seven little words and no full stop " * 139
 
-    parts = split_parts(text)
+    parts = split_segments(text)
 
-    assert max(len(part.text) for part in parts) <= MAX_PART_CHARACTERS
+    assert max(len(part.text) for part in parts) <= MAX_SEGMENT_CHARACTERS
     assert " ".join(part.text for part in parts) == text.strip()
     assert [part.ends_sentence for part in parts] == [False] * (len(parts) - 1) + [True]
 
@@ -198,7 +198,7 @@ def test_a_long_sentence_is_split_at_its_last_clause_that_fits() -> None:
     clause = "it goes on for a while and then some more,"
     text = f"{' '.join([clause] * 9)} until it ends."
 
-    parts = [part.text for part in split_parts(text)]
+    parts = [part.text for part in split_segments(text)]
 
     assert all(part.endswith(",") for part in parts[:-1])
     assert len(parts) == 3
@@ -214,10 +214,10 @@ words = st.text(st.sampled_from("abcXYZ 09 ,;:—.!?…\n\t'-(µé") | st.charac
 
 @given(st.lists(words | st.just("word " * 60) | st.just("x" * 450)).map("".join))
 def test_splitting_loses_nothing_and_leaves_no_part_too_long(text: str) -> None:
-    parts = [part.text for part in split_parts(text)]
+    parts = [part.text for part in split_segments(text)]
 
     assert bare("".join(parts)) == bare(text)
-    assert all(0 < len(part) <= MAX_PART_CHARACTERS for part in parts)
+    assert all(0 < len(part) <= MAX_SEGMENT_CHARACTERS for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -246,3 +246,14 @@ def test_symbols_with_long_names_are_spoken_in_bounded_pieces() -> None:
 
 def test_no_sample_is_beyond_full_scale(speaker: HibariSpeaker) -> None:
     assert np.abs(joined(speak(speaker, "x\u00b2"))).max() <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "usual"),
+    [("cafe\u0301", "caf\u00e9"), ("don\u02bct", "don't")],
+    ids=["decomposed", "modifier-apostrophe"],
+)
+def test_other_spellings_of_the_same_text_sound_the_same(
+    speaker: HibariSpeaker, given: str, usual: str
+) -> None:
+    assert joined(speak(speaker, given)).tobytes() == joined(speak(speaker, usual)).tobytes()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SAMPLE_RATE_HZ = Hibari.sample_rate
-MAX_PART_CHARACTERS = 200
+MAX_SEGMENT_CHARACTERS = 200
 MAX_PHONEMES = 400
 CHUNK_SAMPLES = SAMPLE_RATE_HZ // 2
 GAIN = 10 ** (7 / 20)
@@ -41,7 +41,7 @@ CLAUSE_END = re.compile(r"(?<=[,;:—–])\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Segment:
     """A piece of text that is spoken at once; the voice pauses after a whole sentence."""
 
     text: str
@@ -70,10 +70,11 @@ class HibariSpeaker:
         name = request.voice or self._default
         if name not in self._voices:
             raise InvalidInputError(f"voice '{name}' is not here; there are {list(self._voices)}")
-        check_speakable(request.target_text)
+        text = plain(request.target_text)
+        check_speakable(text)
         voice, offset = self._voices[name], 0
         # All phonemes first (1 ms a sentence): what cannot be read must be known before any sound.
-        utterances = iter(_utterances(voice, request.target_text))
+        utterances = iter(_utterances(voice, text))
         utterance = next(utterances, None)
         if utterance is None:
             raise InvalidInputError("the text has nothing that can be spoken")
@@ -88,16 +89,18 @@ class HibariSpeaker:
 
 def _utterances(voice: Hibari, text: str) -> list[Utterance]:
     utterances = []
-    for part in split_parts(text):
+    for segment in split_segments(text):
         # A symbol can become many phonemes: 200 of "^" would be 150 s of sound in one piece.
         pieces = [
             piece
-            for phonemes in _phonemize(voice, part.text)
+            for phonemes in _phonemize(voice, segment.text)
             for piece in _split_long(phonemes, MAX_PHONEMES)
             if not SILENT_PHONEMES.fullmatch(piece)
         ]
         utterances += [Utterance(piece, ends_sentence=False) for piece in pieces[:-1]]
-        utterances += [Utterance(piece, ends_sentence=part.ends_sentence) for piece in pieces[-1:]]
+        utterances += [
+            Utterance(piece, ends_sentence=segment.ends_sentence) for piece in pieces[-1:]
+        ]
     return utterances
 
 
@@ -117,6 +120,11 @@ def _chunks(samples: npt.NDArray[np.float32], offset: int, *, is_last: bool) -> 
         yield PcmChunk(samples[start:end], SAMPLE_RATE_HZ, offset + start, reason)
 
 
+def plain(text: str) -> str:
+    """Return the text as the voice knows it: composed letters (macOS decomposes), ' for U+02BC."""
+    return unicodedata.normalize("NFC", text).replace("\u02bc", "'")
+
+
 def check_speakable(text: str) -> None:
     """Raise InvalidInputError for a letter of a script that the voice cannot read."""
     for character in text:
@@ -129,14 +137,14 @@ def check_speakable(text: str) -> None:
             )
 
 
-def split_parts(text: str) -> list[Part]:
-    """Split into sentences, and those longer than MAX_PART_CHARACTERS at clauses, then words."""
-    parts = []
+def split_segments(text: str) -> list[Segment]:
+    """Split into sentences, and those longer than MAX_SEGMENT_CHARACTERS at clauses, then words."""
+    segments = []
     for sentence in Hibari.split_sentences(text):
-        pieces = list(_split_long(sentence.strip(), MAX_PART_CHARACTERS))
-        parts += [Part(piece, ends_sentence=False) for piece in pieces[:-1]]
-        parts.append(Part(pieces[-1], ends_sentence=True))
-    return parts
+        pieces = list(_split_long(sentence.strip(), MAX_SEGMENT_CHARACTERS))
+        segments += [Segment(piece, ends_sentence=False) for piece in pieces[:-1]]
+        segments.append(Segment(pieces[-1], ends_sentence=True))
+    return segments
 
 
 def _split_long(sentence: str, limit: int) -> Iterator[str]:
