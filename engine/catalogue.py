@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
-from speech_wire import INPUTS, OUTPUTS, ModelSpec
+from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,11 @@ def hibari_spec() -> ModelSpec:
         name="hibari",
         inputs=tuple(spec for spec in INPUTS if spec.name in inputs),
         outputs=tuple(spec for spec in OUTPUTS if spec.name != "global_tokens"),
-        parameters={"voices": json.dumps(voices), "sample_rate_hz": "24000"},
+        parameters={
+            "voices": json.dumps(voices),
+            "sample_rate_hz": "24000",
+            CANCEL_PARAMETER: "true",
+        },
     )
 
 

@@ -72,12 +72,11 @@ class TritonControl:
         call = self._stub.ModelStreamInfer(iter([_request(model, text)]), timeout=timeout_seconds)
         samples = 0
         try:
+            # To the end of the stream: to cancel it right after FINAL can crash the server.
             for message in call:
                 if message.error_message:
                     raise EngineError(f"model '{model}' failed: {message.error_message}")
                 samples += _waveform_samples(message.infer_response)
-                if message.infer_response.parameters["triton_final_response"].bool_param:
-                    break
         except grpc.RpcError as error:
             raise EngineError(f"model '{model}' did not speak: {_words(error)}") from error
         finally:

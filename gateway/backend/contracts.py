@@ -17,7 +17,7 @@ from tritonclient.utils import (
 
 from gateway.errors import BackendFailedError, MisconfiguredError
 from gateway.speech.types import Voice
-from speech_wire import OUTPUTS, PcmChunk, SynthesisRequest
+from speech_wire import CANCEL_PARAMETER, OUTPUTS, PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,6 +33,7 @@ class ModelContract:
     model: str
     inputs: frozenset[str]
     is_batched: bool
+    takes_cancel: bool
     sample_rate_hz: int
     voices: tuple[Voice, ...]
 
@@ -50,6 +51,14 @@ class ModelContract:
             message.raw_input_contents.append(
                 serialize_byte_tensor(array).item() if is_bytes else array.tobytes()
             )
+        return message
+
+    def cancel(self, request_id: str) -> service_pb2.ModelInferRequest | None:
+        """Return the request that cancels another, None where the model does not take one."""
+        if not self.takes_cancel:
+            return None
+        message = self.request(SynthesisRequest(target_text=""), request_id)
+        message.parameters[CANCEL_PARAMETER].bool_param = True
         return message
 
     def chunk(self, response: service_pb2.ModelInferResponse) -> PcmChunk:
@@ -92,6 +101,7 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
             model=config.name,
             inputs=inputs,
             is_batched=config.max_batch_size > 0,
+            takes_cancel=CANCEL_PARAMETER in parameters,
             sample_rate_hz=_checked_rate(
                 int(parameters.get("sample_rate_hz", default_sample_rate_hz))
             ),

@@ -6,21 +6,25 @@ the raw stub. That the RPC ends with OK proves nothing; only FINAL does.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
 from gateway.backend.classify import classify
-from gateway.errors import BackendUnavailableError
+from gateway.errors import BackendTimeoutError, BackendUnavailableError, SpeechError
+from gateway.speech.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from tritonclient.grpc import service_pb2
 
-    from gateway.speech.deadline import Deadline
+WIND_DOWN_SECONDS = 5.0
+"""How long a model may take to obey a cancel before its RPC is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,52 +35,131 @@ class StreamLimits:
     gap_seconds: float
 
 
-async def stream_infer(
-    stub: Any, request: service_pb2.ModelInferRequest, limits: StreamLimits, deadline: Deadline
-) -> AsyncGenerator[service_pb2.ModelInferResponse, None]:
-    """Yield the data responses of `request`; return after FINAL.
+class StreamCaller:
+    """Makes the calls, and sees to it that those given up come to their end.
 
-    Raises SpeechError for every other ending. The call is cancelled in every ending: the server
-    would otherwise go on making audio that nobody hears.
+    Cancelling an RPC while the server writes to it crashes Triton 2.51 within some 500 to
+    1 500 cancels. So a model that takes a cancel request gets one, over the same stream, and
+    the call is read to its end; only what does not end so is cancelled.
     """
-    call = stub.ModelStreamInfer(timeout=deadline.remaining_seconds())
-    patience = limits.first_response_seconds
-    try:
-        async with _patience(patience, deadline):
-            await call.write(request)
-            await call.done_writing()
-        while True:
-            async with _patience(patience, deadline):
-                message = await call.read()
-            if message is grpc.aio.EOF:
-                raise await _broken_off(call)
-            if message.error_message:
-                raise classify(None, message.error_message)
-            response = message.infer_response
-            if response.outputs:
-                yield response
-                patience = limits.gap_seconds
-            if _is_final(response):
-                return
-    except grpc.aio.AioRpcError as error:
-        raise classify(error.code(), error.details() or "") from error
-    finally:
-        call.cancel()
+
+    def __init__(self, stub: Any, limits: StreamLimits) -> None:
+        self._stub = stub
+        self._limits = limits
+        self._winding_down: set[asyncio.Task[None]] = set()
+
+    async def stream(
+        self,
+        request: service_pb2.ModelInferRequest,
+        cancel: service_pb2.ModelInferRequest | None,
+        deadline: Deadline,
+    ) -> AsyncGenerator[service_pb2.ModelInferResponse, None]:
+        """Yield the data responses of `request`; return after FINAL.
+
+        Raises SpeechError for every other ending. In every ending the model is told to stop, by
+        `cancel` or by cancelling the call: the server would otherwise go on making audio that
+        nobody hears.
+        """
+        # The deadline is ours to keep; gRPC's own, a little later, ends what we cannot.
+        rpc_seconds = deadline.remaining_seconds() + WIND_DOWN_SECONDS
+        call = _Call(self._stub.ModelStreamInfer(timeout=rpc_seconds))
+        patience_seconds = self._limits.first_response_seconds
+        try:
+            async with _patience(patience_seconds, deadline):
+                await call.write(request)
+            while not call.is_answered:
+                async with _patience(patience_seconds, deadline):
+                    response = await call.read()
+                if response.outputs:
+                    yield response
+                    patience_seconds = self._limits.gap_seconds
+        finally:
+            self._spawn(call.wind_down(cancel))
+
+    async def aclose(self) -> None:
+        """Wait until the calls that were given up have ended."""
+        while self._winding_down:
+            await asyncio.wait(self._winding_down)
+
+    def _spawn(self, winding_down: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(winding_down)
+        self._winding_down.add(task)
+        task.add_done_callback(self._winding_down.discard)
+
+
+class _Call:
+    """An RPC whose operations go on when the one who waits for them is cancelled.
+
+    gRPC would cancel the RPC with him, at a moment that is not ours to choose.
+    """
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._writing: asyncio.Future[Any] | None = None
+        self._reading: asyncio.Future[Any] | None = None
+        self.is_answered = False
+
+    async def write(self, request: service_pb2.ModelInferRequest) -> None:
+        self._writing = asyncio.ensure_future(self._call.write(request))
+        try:
+            await asyncio.shield(self._writing)
+        except grpc.aio.AioRpcError as error:
+            raise _ended(error) from error
+
+    async def read(self) -> service_pb2.ModelInferResponse:
+        """Return the next response; raises SpeechError where there is none."""
+        self._reading = asyncio.ensure_future(self._call.read())
+        try:
+            message = await asyncio.shield(self._reading)
+        except grpc.aio.AioRpcError as error:
+            raise _ended(error) from error
+        if message is grpc.aio.EOF:
+            raise await self._broken_off()
+        self.is_answered = bool(message.error_message) or _is_final(message.infer_response)
+        if message.error_message:
+            raise classify(None, message.error_message)
+        return message.infer_response
+
+    async def wind_down(self, cancel: service_pb2.ModelInferRequest | None) -> None:
+        """End the call: read what still comes, after a cancel if the answer is not complete."""
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, BackendTimeoutError):
+            if cancel is not None or self.is_answered:
+                async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
+                    await self._read_to_the_end(None if self.is_answered else cancel)
+        self._call.cancel()
+        # Whatever was still going on ends with the call, and its error is nobody's.
+        await asyncio.gather(*self._pending(), return_exceptions=True)
+
+    async def _read_to_the_end(self, cancel: service_pb2.ModelInferRequest | None) -> None:
+        if self._writing is not None:
+            await self._writing
+        if cancel is not None:
+            await self._call.write(cancel)
+        await self._call.done_writing()
+        message = None if self._reading is None else await self._reading
+        while message is not grpc.aio.EOF:
+            message = await self._call.read()
+
+    def _pending(self) -> list[asyncio.Future[Any]]:
+        return [operation for operation in (self._writing, self._reading) if operation]
+
+    async def _broken_off(self) -> SpeechError:
+        code = await self._call.code()
+        if code is not grpc.StatusCode.OK:
+            return classify(code, await self._call.details() or "")
+        return BackendUnavailableError(
+            "Triton ended the stream before the speech was complete", detail="EOF without FINAL"
+        )
+
+
+def _ended(error: grpc.aio.AioRpcError) -> SpeechError:
+    return classify(error.code(), error.details() or "")
 
 
 def _is_final(response: service_pb2.ModelInferResponse) -> bool:
     parameters = response.parameters
     return "triton_final_response" in parameters and bool(
         parameters["triton_final_response"].bool_param
-    )
-
-
-async def _broken_off(call: Any) -> Exception:
-    code = await call.code()
-    if code is not grpc.StatusCode.OK:
-        return classify(code, await call.details() or "")
-    return BackendUnavailableError(
-        "Triton ended the stream before the speech was complete", detail="EOF without FINAL"
     )
 
 

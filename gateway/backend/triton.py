@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.backend.classify import classify
 from gateway.backend.contracts import ModelContract, read_contract
-from gateway.backend.stream import StreamLimits, stream_infer
+from gateway.backend.stream import StreamCaller, StreamLimits
 from gateway.errors import (
     BackendFailedError,
     BackendUnavailableError,
@@ -43,15 +44,15 @@ class TritonSynthesizer:
     def __init__(self, settings: Settings) -> None:
         self._models = settings.models
         self._default_rate_hz = settings.default_sample_rate_hz
-        self._limits = StreamLimits(
-            settings.first_audio_timeout_seconds, settings.gap_timeout_seconds
-        )
+        limits = StreamLimits(settings.first_audio_timeout_seconds, settings.gap_timeout_seconds)
         self._channel = grpc.aio.insecure_channel(settings.triton_address, CHANNEL_OPTIONS)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._caller = StreamCaller(self._stub, limits)
         self._contracts: dict[str, ModelContract] = {}
 
     async def aclose(self) -> None:
-        """Close the channel; calls that still run are cancelled."""
+        """Close the channel, after the calls that were given up have ended."""
+        await self._caller.aclose()
         await self._channel.close()
 
     async def stream(
@@ -61,11 +62,13 @@ class TritonSynthesizer:
         contract = await self._contract(model)
         if request.seed is not None and "seed" not in contract.inputs:
             raise InvalidRequestError(f"model '{model}' takes no 'seed'", param="seed")
-        message = contract.request(request, request_id)
+        # Callers may choose the same id for two requests, and a cancel must find the right one.
+        unique_id = f"{request_id}.{secrets.token_hex(4)}"
+        message = contract.request(request, unique_id)
         expected_offset = 0
         try:
             async with aclosing(
-                stream_infer(self._stub, message, self._limits, deadline)
+                self._caller.stream(message, contract.cancel(unique_id), deadline)
             ) as responses:
                 async for response in responses:
                     chunk = contract.chunk(response)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from tritonclient.grpc import model_config_pb2
 
-from speech_wire import INPUTS, OUTPUTS, TensorSpec
+from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +130,7 @@ class Script:
     sample_rate_hz: int = 24_000
     is_batched: bool = False
     is_ready: bool = True
+    takes_cancel: bool = True
     is_speech_model: bool = True
     sends_final: bool = True
     voices: Sequence[dict[str, str]] = VOICES
@@ -165,6 +166,8 @@ class Script:
         if not self.is_batched:
             config.parameters["voices"].string_value = json.dumps(list(self.voices))
             config.parameters["sample_rate_hz"].string_value = str(self.sample_rate_hz)
+            if self.takes_cancel:
+                config.parameters[CANCEL_PARAMETER].string_value = "true"
         return config
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ class FakeModel:
 
 
 def answer(model: FakeModel, request: FakeRequest) -> str:
-    return serve(FakePbUtils(), request, model.synthesize)
+    return serve(FakePbUtils(), request, model.synthesize, threading.Event())
 
 
 def test_a_finished_request_sends_every_chunk_and_one_final() -> None:

@@ -63,13 +63,16 @@ class Outcomes:
 
 
 class Sender:
-    """A response sender that keeps to one call at a time."""
+    """A response sender that keeps to one call at a time; `cancelled` ends it too."""
 
-    def __init__(self, sender: Any) -> None:
+    def __init__(self, sender: Any, cancelled: threading.Event) -> None:
         self._sender = sender
+        self._cancelled = cancelled
 
     def is_cancelled(self) -> bool:
-        """Whether the client has gone."""
+        """Whether the client has gone, or has said that it wants no more."""
+        if self._cancelled.is_set():
+            return True
         with CALL:
             return bool(self._sender.is_cancelled())
 
@@ -95,13 +98,13 @@ def exit_with_server() -> None:
     threading.Thread(target=watch, name="exit-with-server", daemon=True).start()
 
 
-def serve(pb_utils: Any, request: Any, synthesize: Synthesize) -> str:
+def serve(pb_utils: Any, request: Any, synthesize: Synthesize, cancelled: threading.Event) -> str:
     """Answer one Triton request with the chunks of `synthesize`; return the outcome.
 
-    Cancellation is polled before every chunk. An error is sent at most once and without a
-    traceback; FINAL is sent exactly once, whatever happened.
+    Cancellation, by `cancelled` or by the server, is polled before every chunk. An error is sent
+    at most once and without a traceback; FINAL is sent exactly once, whatever happened.
     """
-    sender = Sender(request.get_response_sender())
+    sender = Sender(request.get_response_sender(), cancelled)
     outcome = "failed"
     try:
         outcome = _send_chunks(pb_utils, request, sender, synthesize)

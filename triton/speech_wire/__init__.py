@@ -1,6 +1,7 @@
 """The contract between the gateway and a speech model: names, dtypes, shapes, and nothing else."""
 
 from speech_wire.contract import (
+    CANCEL_PARAMETER,
     INPUTS,
     INVALID_INPUT,
     OUTPUTS,
@@ -11,6 +12,7 @@ from speech_wire.contract import (
 from speech_wire.messages import PcmChunk, SynthesisRequest
 
 __all__ = [
+    "CANCEL_PARAMETER",
     "INPUTS",
     "INVALID_INPUT",
     "OUTPUTS",

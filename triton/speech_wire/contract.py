@@ -27,6 +27,14 @@ Triton's stream carries errors as text without a code; what follows this mark is
 caller, every other error is the model's own and is only logged.
 """
 
+CANCEL_PARAMETER = "speech_cancel"
+"""A request with this parameter (true) cancels the one that has the same request id.
+
+It goes over the same stream, its inputs are ignored, and both end with FINAL. A model that
+obeys says so with this word as a parameter of its configuration; the others are cancelled with
+their RPC, which crashes Triton 2.51 now and then (see triton/README.md).
+"""
+
 NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
     "BYTES": np.dtype(np.object_),
     "FP32": np.dtype(np.float32),
