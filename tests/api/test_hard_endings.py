@@ -73,3 +73,25 @@ def test_the_text_is_never_logged(
 
     assert "my secret" in answer.json()["error"]["message"]
     assert "my secret" not in caplog.text
+
+
+@pytest.mark.parametrize("takes_cancel", [True, False])
+def test_a_model_is_asked_to_stop_and_only_one_that_cannot_be_asked_is_cut(
+    triton: FakeTriton, service: RunningService, takes_cancel: bool
+) -> None:
+    """Cutting an RPC that the server writes to crashes Triton 2.51 now and then."""
+    triton.script = Script([tone(), Hang()], takes_cancel=takes_cancel)
+
+    with service.client.stream("POST", SPEECH, json=SAID) as response:
+        next(response.iter_bytes())
+
+    assert_ended(service, triton, cancelled=1)
+    assert triton.seen.cancelled.wait()
+    assert triton.seen.cut.wait(timeout=0.0 if takes_cancel else 10.0) is not takes_cancel
+
+
+def test_a_finished_request_is_not_cut_either(triton: FakeTriton, service: RunningService) -> None:
+    assert service.say().status_code == 200
+
+    assert_ended(service, triton, finished=1)
+    assert triton.seen.cut.count == 0

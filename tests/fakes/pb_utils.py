@@ -94,9 +94,15 @@ class FakeRequest:
 
     tensors: Mapping[str, npt.NDArray[Any]]
     sender: FakeSender = field(default_factory=FakeSender)
+    id: str = "req-1"
+    words: str = ""
+    """The request's parameters, which Triton hands over as JSON."""
 
     def request_id(self) -> str:
-        return "req-1"
+        return self.id
+
+    def parameters(self) -> str:
+        return self.words
 
     def get_response_sender(self) -> FakeSender:
         return self.sender

@@ -32,6 +32,7 @@ class Seen:
     """The model came to the end of its script, whether that is FINAL, an error or neither."""
     cancelled: Tally = field(default_factory=Tally)
     ended: Tally = field(default_factory=Tally)
+    cut: Tally = field(default_factory=Tally)
     """Finished or cancelled."""
 
     @property
@@ -77,6 +78,9 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
                 else:
                     answering = await self._take(request, answering, context)
                     reading = asyncio.ensure_future(_next(incoming))
+        except asyncio.CancelledError:
+            self.seen.cut.add()
+            raise
         finally:
             for task in (reading, *_some(answering)):
                 task.cancel()

@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 WATCH_SECONDS = 1.0
 
 # One call from a model to its server at a time. On 2.51, calls from several threads while
-# clients cancel crash the server (a lock_exception or SIGSEGV within 50 to 1 000 aborted
-# requests; with this lock none in 20 000). A call takes some 0.3 ms.
+# clients hang up crash the server; figures in triton/README.md. A call takes some 0.3 ms.
 CALL = threading.Lock()
 OUTCOMES = ("finished", "cancelled", "invalid", "failed")
 
