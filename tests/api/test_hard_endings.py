@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fakes.service import SAID, RunningService, assert_ended
-from fakes.triton import Fail, FakeTriton, Script, tone
+from fakes.triton import Fail, FakeTriton, Hang, Script, tone
 from gateway.app import create_app
 from gateway.settings import Settings
 
@@ -77,7 +77,7 @@ def test_the_text_is_never_logged(
 
 @pytest.mark.parametrize("takes_cancel", [True, False])
 def test_a_model_is_asked_to_stop_and_only_one_that_cannot_be_asked_is_cut(
-    triton: FakeTriton, service: RunningService, takes_cancel: bool
+    triton: FakeTriton, service: RunningService, *, takes_cancel: bool
 ) -> None:
     """Cutting an RPC that the server writes to crashes Triton 2.51 now and then."""
     triton.script = Script([tone(), Hang()], takes_cancel=takes_cancel)
