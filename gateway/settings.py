@@ -36,7 +36,7 @@ class Settings(BaseSettings):
     default_sample_rate_hz: int = Field(default=16_000, ge=8_000, le=192_000)
     """Sample rate of models that do not say it themselves (Spark-TTS's upstream: 16 000)."""
     keep_native_rate: bool = False
-    """Answer at the model's own sample rate instead of OpenAI's 24 kHz."""
+    """Answer wav and pcm at the model's own sample rate instead of OpenAI's 24 kHz."""
     max_input_characters: int = Field(default=4096, ge=1)
     """Longest text of a request; 4096 is OpenAI's limit."""
     max_body_bytes: int = Field(default=1_048_576, ge=1024)

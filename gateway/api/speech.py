@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import StateDep
 from gateway.api.schemas import ErrorBody, SpeechBody
-from gateway.audio.encoders import ENCODERS
+from gateway.audio.encoders import MEDIA_TYPES
 from gateway.errors import InvalidRequestError, SpeechError, UnknownModelError
 from gateway.speech.deadline import Deadline
 from gateway.speech.types import SpeechJob
@@ -31,7 +31,7 @@ CLIENT_CLOSED_REQUEST = 499
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The speech, streamed as it is made",
-        "content": {"audio/wav": {}, "audio/pcm": {}},
+        "content": {media_type: {} for media_type in MEDIA_TYPES},
     },
     **{status: {"model": ErrorBody} for status in (400, 404, 413, 429, 500, 502, 503, 504)},
 }
@@ -83,13 +83,6 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
 
 
 def _refuse_unsupported(body: SpeechBody) -> None:
-    if body.response_format not in ENCODERS:
-        raise InvalidRequestError(
-            f"'response_format' {body.response_format!r} is not supported yet; "
-            f"supported: {', '.join(ENCODERS)}",
-            param="response_format",
-            code="unsupported_format",
-        )
     if body.stream_format != "audio":
         raise InvalidRequestError(
             f"'stream_format' {body.stream_format!r} is not supported yet; supported: audio",

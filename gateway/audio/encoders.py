@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from gateway.audio.compressed import CODECS, CompressedEncoder
 from gateway.audio.pcm import to_s16le
 
 if TYPE_CHECKING:
@@ -20,8 +22,15 @@ UNKNOWN_SIZE = 0xFFFFFFFF
 class AudioEncoder(Protocol):
     """Encodes one utterance: `encode` for each chunk, `flush` once at the end."""
 
-    media_type: ClassVar[str]
     sample_rate_hz: int
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type of what comes out."""
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether encoding takes so long that it belongs in a thread."""
 
     def encode(self, samples: npt.NDArray[np.float32]) -> bytes:
         """Return the bytes that are ready after these samples, mono at `sample_rate_hz`."""
@@ -34,6 +43,7 @@ class PcmEncoder:
     """Headerless 16-bit little-endian mono."""
 
     media_type: ClassVar[str] = "audio/pcm"
+    is_heavy: ClassVar[bool] = False
 
     def __init__(self, sample_rate_hz: int) -> None:
         self.sample_rate_hz = sample_rate_hz
@@ -51,6 +61,7 @@ class WavEncoder:
     """16-bit mono WAV whose header comes with the first audio and says "size unknown"."""
 
     media_type: ClassVar[str] = "audio/wav"
+    is_heavy: ClassVar[bool] = False
 
     def __init__(self, sample_rate_hz: int) -> None:
         self.sample_rate_hz = sample_rate_hz
@@ -74,4 +85,15 @@ def wav_header(sample_rate_hz: int) -> bytes:
     return riff + fmt + struct.pack("<4sI", b"data", UNKNOWN_SIZE)
 
 
-ENCODERS: dict[str, Callable[[int], AudioEncoder]] = {"wav": WavEncoder, "pcm": PcmEncoder}
+ENCODERS: dict[str, Callable[[int], AudioEncoder]] = {
+    **{name: partial(CompressedEncoder, name) for name in CODECS},
+    "wav": WavEncoder,
+    "pcm": PcmEncoder,
+}
+UNCOMPRESSED = frozenset({"wav", "pcm"})
+"""The formats that take any sample rate; the codecs know only some."""
+MEDIA_TYPES = (
+    *(codec.media_type for codec in CODECS.values()),
+    WavEncoder.media_type,
+    PcmEncoder.media_type,
+)

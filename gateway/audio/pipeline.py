@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.audio.encoders import ENCODERS
 from gateway.audio.pcm import Resampler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     import numpy.typing as npt
 
@@ -21,10 +24,16 @@ class AudioPipeline:
         self.media_type = self._encoder.media_type
         self.sample_rate_hz = to_hz
 
-    def push(self, samples: npt.NDArray[np.float32]) -> bytes:
+    async def push(self, samples: npt.NDArray[np.float32]) -> bytes:
         """Return the bytes that are ready after these samples."""
-        return self._encoder.encode(self._resampler.push(samples))
+        return await self._run(lambda: self._encoder.encode(self._resampler.push(samples)))
 
-    def flush(self) -> bytes:
+    async def flush(self) -> bytes:
         """Return the last bytes; call it once, at the end."""
-        return self._encoder.encode(self._resampler.flush()) + self._encoder.flush()
+        return await self._run(
+            lambda: self._encoder.encode(self._resampler.flush()) + self._encoder.flush()
+        )
+
+    async def _run(self, work: Callable[[], bytes]) -> bytes:
+        # An encoder lets the interpreter go while it works, so a thread spares all other streams.
+        return await asyncio.to_thread(work) if self._encoder.is_heavy else work()

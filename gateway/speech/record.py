@@ -39,12 +39,15 @@ class SpeechRecord:
         """Start the clock."""
         self.accepted_at_seconds = self.clock()
 
-    def sent(self, audio_seconds: float, finish_reason: str | None = None) -> None:
-        """Note audio that is handed to the listener's connection."""
-        if self.first_audio_at_seconds is None and audio_seconds > 0:
-            self.first_audio_at_seconds = self.clock()
+    def received(self, audio_seconds: float, finish_reason: str | None = None) -> None:
+        """Note a chunk of the model."""
         self.audio_seconds += audio_seconds
         self.finish_reason = finish_reason or self.finish_reason
+
+    def sent(self) -> None:
+        """Note that encoded audio goes to the listener."""
+        if self.first_audio_at_seconds is None:
+            self.first_audio_at_seconds = self.clock()
 
     @contextmanager
     def failures(self) -> Generator[None, None, None]:

@@ -6,6 +6,7 @@ import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
+from gateway.audio.encoders import UNCOMPRESSED
 from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import BackendFailedError, InvalidRequestError
 from gateway.speech.record import SpeechRecord
@@ -46,21 +47,27 @@ class SpeechStream:
     async def packets(self) -> AsyncGenerator[bytes, None]:
         """Yield encoded bytes as they are made; raises SpeechError if the model breaks off."""
         with self.record.failures():
-            yield self._packet(self._first)
-            async for chunk in self._chunks:
-                yield self._packet(chunk)
-            yield self._pipeline.flush()
+            async with aclosing(self._encoded()) as encoded:
+                async for packet in encoded:
+                    if packet:
+                        self.record.sent()
+                        yield packet
             self.record.outcome = "finished"
 
-    def _packet(self, chunk: PcmChunk) -> bytes:
+    async def _encoded(self) -> AsyncGenerator[bytes, None]:
+        yield await self._packet(self._first)
+        async for chunk in self._chunks:
+            yield await self._packet(chunk)
+        yield await self._pipeline.flush()
+
+    async def _packet(self, chunk: PcmChunk) -> bytes:
         if chunk.sample_rate_hz != self._first.sample_rate_hz:
             raise BackendFailedError(
                 "the model changed its sample rate within an utterance",
                 detail=f"{self._first.sample_rate_hz} to {chunk.sample_rate_hz} Hz",
             )
-        packet = self._pipeline.push(chunk.samples)
-        self.record.sent(len(chunk.samples) / (chunk.sample_rate_hz or 1), chunk.finish_reason)
-        return packet
+        self.record.received(len(chunk.samples) / (chunk.sample_rate_hz or 1), chunk.finish_reason)
+        return await self._pipeline.push(chunk.samples)
 
     async def aclose(self) -> None:
         """Cancel what still runs, give back the permit and hand the record on. Idempotent."""
@@ -95,7 +102,8 @@ class SpeechService:
                     chunks = await self._start(job, stack)
                     first = await _first_audio(chunks)
                 rate = first.sample_rate_hz or SAMPLE_RATE_HZ
-                to_hz = rate if self._keep_native_rate else SAMPLE_RATE_HZ
+                is_native = self._keep_native_rate and job.audio_format in UNCOMPRESSED
+                to_hz = rate if is_native else SAMPLE_RATE_HZ
                 pipeline = AudioPipeline(job.audio_format, rate, to_hz)
             return SpeechStream(record, first, chunks, pipeline, stack.pop_all())
 

@@ -34,11 +34,11 @@ def make_client(service: RunningService) -> openai.OpenAI:
         ({"voice": "x"}, openai.BadRequestError, "voice", "voice_not_found", "'x'"),
         ({"speed": 2}, openai.BadRequestError, "speed", "invalid_value", "'speed' 2"),
         (
-            {"response_format": "mp3"},
+            {"response_format": "midi"},
             openai.BadRequestError,
             "response_format",
-            "unsupported_format",
-            "wav, pcm",
+            "invalid_value",
+            "'mp3', 'opus', 'aac', 'flac', 'wav' or 'pcm'",
         ),
         ({"model": "tts-9"}, openai.NotFoundError, "model", "model_not_found", "'tts-9'"),
         (

@@ -75,10 +75,6 @@ WRONG_FIELDS = [
     ("stream_format sse", "stream_format", "sse", "invalid_value", ["sse", "audio"]),
     ("unknown stream_format", "stream_format", "x", "invalid_value", ["audio", "sse"]),
     ("long instructions", "instructions", "x" * 4097, "invalid_value", ["4096"]),
-    *(
-        (name, "response_format", name, "unsupported_format", [name, "wav, pcm"])
-        for name in ("mp3", "opus", "aac", "flac")
-    ),
 ]
 
 
@@ -100,17 +96,6 @@ def test_a_wrong_field_is_a_400_that_names_it(
     assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", field, code)
     assert field in error["message"]
     assert not [word for word in words if word not in error["message"]]
-
-
-def test_the_default_format_mp3_is_refused_by_name_until_there_is_one(
-    service: RunningService,
-) -> None:
-    body = {name: value for name, value in SAID.items() if name != "response_format"}
-
-    response = service.client.post(PATH, json=body)
-
-    assert response.status_code == 400
-    assert "'mp3'" in error_of(response)["message"]
 
 
 def test_an_unknown_model_is_a_404_that_names_those_there_are(service: RunningService) -> None:

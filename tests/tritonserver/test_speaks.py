@@ -16,6 +16,8 @@ import soundfile
 import soxr
 from pocketsphinx import Decoder
 
+from fakes.decoding import decode
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -104,6 +106,16 @@ def test_wav_and_pcm_hold_the_same_samples(stack: Any) -> None:
     assert wav[44:] == pcm
     with wave.open(io.BytesIO(wav)) as file:
         assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
+
+
+@pytest.mark.parametrize("text", ["Yes.", SENTENCES, LONG_TEXT], ids=["word", "four", "long"])
+def test_every_format_is_as_long_as_the_wav(stack: Any, text: str) -> None:
+    """mp3 and aac add their delay and padding, the others nothing."""
+    samples = len(stack.ask(text).content) // 2
+
+    for name, delay in (("mp3", 2257), ("opus", 0), ("aac", 2048), ("flac", 0), ("wav", 0)):
+        decoded = decode(stack.ask(text, response_format=name).content)
+        assert 0 <= len(decoded) - samples <= delay, name
 
 
 @pytest.mark.parametrize(

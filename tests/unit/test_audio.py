@@ -83,8 +83,9 @@ def test_the_input_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 4800])
-@pytest.mark.parametrize("audio_format", ENCODERS)
+@pytest.mark.parametrize("audio_format", sorted(ENCODERS.keys() - {"opus"}))
 def test_cutting_the_pcm_differently_changes_no_byte(audio_format: str, size: int) -> None:
+    """Ogg, with its random serial numbers and pages, is compared by sound in test_compressed."""
     assert encoded(audio_format, pieces(SECOND, size)) == encoded(audio_format, [SECOND])
 
 

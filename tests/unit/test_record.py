@@ -45,9 +45,11 @@ def test_times_count_from_acceptance() -> None:
     record = make_record(clock)
 
     clock.now = 100.5
-    record.sent(0.25)
+    record.received(0.25)
+    record.sent()
     clock.now = 101.0
-    record.sent(0.25, "stop")
+    record.received(0.25, "stop")
+    record.sent()
     clock.now = 103.0
     record.close()
 
@@ -57,11 +59,10 @@ def test_times_count_from_acceptance() -> None:
     assert record.finish_reason == "stop"
 
 
-def test_a_packet_without_audio_is_not_the_first_audio() -> None:
-    clock = Clock()
-    record = make_record(clock)
+def test_audio_that_is_still_being_encoded_is_not_the_first_audio() -> None:
+    record = make_record(Clock())
 
-    record.sent(0.0)
+    record.received(0.25)
 
     assert record.first_audio_seconds is None
 

@@ -1,0 +1,87 @@
+"""Every format at the front door: type, magic, length, streaming, endings."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from fakes.decoding import decode
+from fakes.service import SAID, RunningService, assert_ended
+from fakes.triton import Fail, FakeTriton, Gate, Script, tone, tones
+
+TYPES = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+}
+EVERY = pytest.mark.parametrize("name", list(TYPES))
+SPEECH = "/v1/audio/speech"
+
+
+@EVERY
+def test_each_format_is_what_its_type_says_and_as_long_as_the_speech(
+    triton: FakeTriton, service: RunningService, name: str
+) -> None:
+    triton.script = Script(tones(10))
+
+    response = service.say(response_format=name)
+
+    assert response.headers["content-type"] == TYPES[name]
+    assert 0 <= len(decode(response.content)) - 24_000 <= 2048
+    assert_ended(service, triton, finished=1)
+
+
+def test_mp3_is_what_comes_when_no_format_is_named(service: RunningService) -> None:
+    body = {key: value for key, value in SAID.items() if key != "response_format"}
+
+    response = service.client.post(SPEECH, json=body)
+
+    assert response.headers["content-type"] == "audio/mpeg"
+    assert response.content.startswith(b"\xff\xf3")
+
+
+@EVERY
+def test_the_first_sound_comes_while_the_model_still_speaks(
+    triton: FakeTriton, service: RunningService, name: str
+) -> None:
+    gate = Gate()
+    triton.script = Script([tone(3600), gate, tone(3600, start=3600)])
+
+    with service.client.stream("POST", SPEECH, json=SAID | {"response_format": name}) as response:
+        pieces = response.iter_bytes()
+        first = next(pieces)
+        gate.open()
+        rest = b"".join(pieces)
+
+    assert len(decode(first)) > 0
+    assert len(decode(first + rest)) >= 7200
+
+
+@EVERY
+def test_a_model_that_breaks_off_breaks_every_format(
+    triton: FakeTriton, service: RunningService, name: str
+) -> None:
+    triton.script = Script([tone(12_000), Fail("boom")])
+
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        service.client.stream("POST", SPEECH, json=SAID | {"response_format": name}) as response,
+    ):
+        list(response.iter_bytes())
+
+    assert_ended(service, triton, failed=1)
+
+
+@EVERY
+def test_another_rate_than_24_khz_keeps_its_pitch(triton: FakeTriton, name: str) -> None:
+    """A model at 22 050 Hz, a rate that Opus does not know, even where native rates are kept."""
+    triton.script = Script(tones(10, 2205, 22_050), sample_rate_hz=22_050)
+
+    with RunningService(triton, keep_native_rate=True) as service:
+        heard = decode(service.say(response_format=name).content)
+
+    spectrum = np.abs(np.fft.rfft(heard[2400:21_600]))
+    assert np.argmax(spectrum) * 24_000 / 19_200 == pytest.approx(440, abs=3)
