@@ -23,9 +23,9 @@ MAX_SHOWN_CHARACTERS = 80
 REQUEST_ID_HEADER = "x-request-id"
 
 
-def error_response(error: SpeechError) -> Response:
-    """Return the HTTP response of an error: status, hints for a retry, OpenAI's body."""
-    body = {
+def error_body(error: SpeechError) -> dict[str, Any]:
+    """Return OpenAI's error body."""
+    return {
         "error": {
             "message": error.message,
             "type": error.type,
@@ -33,12 +33,16 @@ def error_response(error: SpeechError) -> Response:
             "code": error.code,
         }
     }
+
+
+def error_response(error: SpeechError) -> Response:
+    """Return the HTTP response of an error: status, hints for a retry, OpenAI's body."""
     headers = {}
     if error.retry_after_seconds is not None:
         headers["retry-after"] = str(math.ceil(error.retry_after_seconds))
         headers["retry-after-ms"] = str(int(error.retry_after_seconds * 1000))
     # ASCII, because a caller's lone surrogate cannot be sent as UTF-8.
-    content = json.dumps(body, ensure_ascii=True)
+    content = json.dumps(error_body(error), ensure_ascii=True)
     if isinstance(error, MisconfiguredError):
         # OpenAI's SDKs repeat a 500; an operator has to act first.
         headers["x-should-retry"] = "false"

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import StateDep
+from gateway.api.response import RESPONSE_OF
 from gateway.api.schemas import ErrorBody, SpeechBody
 from gateway.audio.encoders import MEDIA_TYPES
-from gateway.errors import InvalidRequestError, SpeechError, UnknownModelError
+from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
 from gateway.speech.types import SpeechJob
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Receive
 
     from gateway.settings import Settings
     from gateway.speech.service import SpeechStream
@@ -31,7 +31,7 @@ CLIENT_CLOSED_REQUEST = 499
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The speech, streamed as it is made",
-        "content": {media_type: {} for media_type in MEDIA_TYPES},
+        "content": {media_type: {} for media_type in (*MEDIA_TYPES, "text/event-stream")},
     },
     **{status: {"model": ErrorBody} for status in (400, 404, 413, 429, 500, 502, 503, 504)},
 }
@@ -48,7 +48,8 @@ async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> 
     headers = {"x-sample-rate": str(stream.sample_rate_hz), "x-accel-buffering": "no"}
     if ignored := _ignored(body):
         headers["x-speech-ignored"] = ignored
-    return SpeechResponse(stream, headers)
+    response = RESPONSE_OF[body.stream_format]
+    return response(stream, headers)
 
 
 def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob:
@@ -83,11 +84,6 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
 
 
 def _refuse_unsupported(body: SpeechBody) -> None:
-    if body.stream_format != "audio":
-        raise InvalidRequestError(
-            f"'stream_format' {body.stream_format!r} is not supported yet; supported: audio",
-            param="stream_format",
-        )
     if body.speed != 1.0:
         raise InvalidRequestError(
             f"'speed' {body.speed:g} is not supported yet; supported: 1.0", param="speed"
@@ -130,42 +126,3 @@ async def _abandon(opened: asyncio.Future[SpeechStream]) -> None:
 async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-class SpeechResponse(StreamingResponse):
-    """Sends a SpeechStream's packets and closes it in every ending.
-
-    If the model breaks off, or the deadline passes while the listener does not take what is
-    there, the body is left without its end: the server then cuts the connection, and no client
-    can take the part for the whole.
-    """
-
-    def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
-        self._packets = stream.packets()
-        super().__init__(self._packets, headers=headers, media_type=stream.media_type)
-        self._stream = stream
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the end, or until the client has gone."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._stream.aclose()
-
-    async def stream_response(self, send: Send) -> None:
-        """Send the head, then packet by packet."""
-        head = {"status": self.status_code, "headers": self.raw_headers}
-        await send({"type": "http.response.start", **head})
-        record = self._stream.record
-        try:
-            with record.failures():
-                async with record.job.deadline.limit("the listener took too long"):
-                    await self._send_packets(send)
-        except SpeechError:
-            return  # The record has the reason; see the class.
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_packets(self, send: Send) -> None:
-        async with aclosing(self._packets) as packets:
-            async for packet in packets:
-                await send({"type": "http.response.body", "body": packet, "more_body": True})

@@ -1,0 +1,121 @@
+"""How packets leave: as the bytes of a file, or as server-sent events."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import StreamingResponse
+
+from gateway.api.envelope import error_body
+from gateway.errors import SpeechError
+from gateway.speech.deadline import Deadline
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from gateway.speech.service import SpeechStream
+
+LAST_WORD_SECONDS = 1.0
+OUTPUT_TOKENS_A_SECOND = 50
+"""Spark-TTS makes 50 semantic tokens for a second of speech; other models are counted alike."""
+
+
+class SpeechResponse(StreamingResponse):
+    """Sends a SpeechStream's packets and closes it in every ending.
+
+    If the model breaks off, or the deadline passes while the listener does not take what is
+    there, the body is left without its end: the server then cuts the connection, and no client
+    can take the part for the whole.
+    """
+
+    def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
+        self._packets = stream.packets()
+        super().__init__(self._packets, headers=headers, media_type=stream.media_type)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the end, or until the client has gone."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._stream.aclose()
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the head, then packet by packet."""
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **head})
+        record = self._stream.record
+        try:
+            with record.failures():
+                async with record.job.deadline.limit("the listener took too long"):
+                    await self._send_packets(send)
+        except SpeechError:
+            return  # The record has the reason; see the class.
+        await send(_body(b"", more=False))
+
+    async def _send_packets(self, send: Send) -> None:
+        async with aclosing(self._packets) as packets:
+            async for packet in packets:
+                await send(_body(self._framed(packet), more=True))
+
+    def _framed(self, packet: bytes) -> bytes:
+        return packet
+
+
+class SpeechEvents(SpeechResponse):
+    """Sends the packets as OpenAI's events: deltas whose audio joined is the file, then "done".
+
+    If the model breaks off, the last event is an error instead: its `error` is that of an error
+    body, which OpenAI's SDKs raise.
+    """
+
+    def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
+        super().__init__(stream, headers | {"cache-control": "no-cache"})
+        self.headers["content-type"] = "text/event-stream; charset=utf-8"
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the head, then event by event."""
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **head})
+        record = self._stream.record
+        try:
+            with record.failures():
+                async with record.job.deadline.limit("the listener took too long"):
+                    await self._send_packets(send)
+            last = {"type": "speech.audio.done", "usage": _usage(self._stream)}
+        except SpeechError as error:
+            last = {"type": "speech.audio.error", **error_body(error)}
+        with suppress(SpeechError):
+            async with Deadline.after(LAST_WORD_SECONDS).limit("the listener took too long"):
+                await send(_body(_event(last), more=True))
+                await send(_body(b"", more=False))
+
+    def _framed(self, packet: bytes) -> bytes:
+        audio = base64.b64encode(packet).decode()
+        return _event({"type": "speech.audio.delta", "audio": audio})
+
+
+def _event(value: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(value)}\n\n".encode()
+
+
+def _body(data: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+def _usage(stream: SpeechStream) -> dict[str, int]:
+    """Count characters in, and OUTPUT_TOKENS_A_SECOND for each second of audio out."""
+    record = stream.record
+    tokens_in = len(record.job.text)
+    tokens_out = round(record.audio_seconds * OUTPUT_TOKENS_A_SECOND)
+    return {
+        "input_tokens": tokens_in,
+        "output_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+    }
+
+
+RESPONSE_OF: dict[str, type[SpeechResponse]] = {"audio": SpeechResponse, "sse": SpeechEvents}
