@@ -71,7 +71,6 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
             param="input",
             code="string_above_max_length",
         )
-    _refuse_unsupported(body)
     return SpeechJob(
         request_id=request_id,
         model=body.model,
@@ -80,14 +79,8 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
         audio_format=body.response_format,
         deadline=Deadline.after(settings.request_timeout_seconds),
         seed=body.seed,
+        speed=body.speed,
     )
-
-
-def _refuse_unsupported(body: SpeechBody) -> None:
-    if body.speed != 1.0:
-        raise InvalidRequestError(
-            f"'speed' {body.speed:g} is not supported yet; supported: 1.0", param="speed"
-        )
 
 
 def _ignored(body: SpeechBody) -> str:

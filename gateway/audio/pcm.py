@@ -34,7 +34,7 @@ class Resampler:
         """Return what is ready after these samples."""
         if self._stream is None:
             return samples
-        resampled: npt.NDArray[np.float32] = self._stream.resample_chunk(_finite(samples))
+        resampled: npt.NDArray[np.float32] = self._stream.resample_chunk(finite(samples))
         return resampled
 
     def flush(self) -> npt.NDArray[np.float32]:
@@ -46,6 +46,6 @@ class Resampler:
         return rest
 
 
-def _finite(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    # One NaN in a filter would silence all that follows.
+def finite(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the samples with silence for NaN and infinities: one would stay in a filter."""
     return np.nan_to_num(samples, nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,4 +1,4 @@
-"""From a model's samples to packets: resample, then encode."""
+"""From a model's samples to packets: resample, stretch, encode."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.audio.encoders import ENCODERS
 from gateway.audio.pcm import Resampler
+from gateway.audio.stretch import Stretcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,23 +17,35 @@ if TYPE_CHECKING:
 
 
 class AudioPipeline:
-    """Turns chunks of float32 mono at `from_hz` into packets of `audio_format` at `to_hz`."""
+    """Turns chunks of float32 mono at `from_hz` into packets of `audio_format` at `to_hz`.
 
-    def __init__(self, audio_format: str, from_hz: int, to_hz: int) -> None:
+    The sound comes out `speed` times as fast as it went in, at the same pitch.
+    """
+
+    def __init__(self, audio_format: str, from_hz: int, to_hz: int, speed: float) -> None:
         self._resampler = Resampler(from_hz, to_hz)
+        self._stretcher = Stretcher(speed, to_hz)
         self._encoder = ENCODERS[audio_format](to_hz)
         self.media_type = self._encoder.media_type
         self.sample_rate_hz = to_hz
+        self.speed = speed
 
     async def push(self, samples: npt.NDArray[np.float32]) -> bytes:
         """Return the bytes that are ready after these samples."""
-        return await self._run(lambda: self._encoder.encode(self._resampler.push(samples)))
+        return await self._run(lambda: self._encode(self._resampler.push(samples)))
 
     async def flush(self) -> bytes:
         """Return the last bytes; call it once, at the end."""
         return await self._run(
-            lambda: self._encoder.encode(self._resampler.flush()) + self._encoder.flush()
+            lambda: (
+                self._encode(self._resampler.flush())
+                + self._encoder.encode(self._stretcher.flush())
+                + self._encoder.flush()
+            )
         )
+
+    def _encode(self, samples: npt.NDArray[np.float32]) -> bytes:
+        return self._encoder.encode(self._stretcher.push(samples))
 
     async def _run(self, work: Callable[[], bytes]) -> bytes:
         # An encoder lets the interpreter go while it works, so a thread spares all other streams.

@@ -84,6 +84,10 @@ class TritonSynthesizer:
         """See Synthesizer.voices."""
         return (await self._contract(model, is_fresh=is_fresh)).voices
 
+    async def takes(self, model: str, tensor: str) -> bool:
+        """See Synthesizer.takes."""
+        return tensor in (await self._contract(model)).inputs
+
     async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""
         reasons = {}

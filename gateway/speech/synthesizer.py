@@ -31,5 +31,8 @@ class Synthesizer(Protocol):
         They are remembered from the last time unless `is_fresh`.
         """
 
+    async def takes(self, model: str, tensor: str) -> bool:
+        """Whether the model has an input of this name; raises SpeechError."""
+
     async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""

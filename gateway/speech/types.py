@@ -32,3 +32,4 @@ class SpeechJob:
     audio_format: str
     deadline: Deadline
     seed: int | None = None
+    speed: float = 1.0

@@ -71,7 +71,6 @@ WRONG_FIELDS = [
     ("speed of zero", "speed", 0, "invalid_value", ["0.25"]),
     ("speed over 4", "speed", 4.1, "invalid_value", ["4"]),
     ("null as speed", "speed", None, "invalid_value", ["number"]),
-    ("speed", "speed", 2.0, "invalid_value", ["2", "1.0"]),
     ("unknown stream_format", "stream_format", "x", "invalid_value", ["audio", "sse"]),
     ("long instructions", "instructions", "x" * 4097, "invalid_value", ["4096"]),
 ]
@@ -209,7 +208,7 @@ def test_no_wrong_request_reaches_the_model(triton: FakeTriton, service: Running
 
     service.say(voice="nobody")
     service.say(input=" ")
-    service.say(speed=2.0)
+    service.say(speed=5.0)
 
     assert triton.seen.started.count == before
     assert service.figures()["in_flight"] == 0

@@ -131,6 +131,7 @@ class Script:
     is_batched: bool = False
     is_ready: bool = True
     takes_cancel: bool = True
+    takes_speed: bool = False
     is_speech_model: bool = True
     sends_final: bool = True
     voices: Sequence[dict[str, str]] = VOICES
@@ -139,6 +140,7 @@ class Script:
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs that the model declares."""
         names = {"target_text"} if self.is_batched else {"target_text", "voice", "seed"}
+        names |= {"speed"} if self.takes_speed else set()
         return tuple(spec for spec in INPUTS if spec.name in names)
 
     @property
