@@ -3,6 +3,7 @@
 SpeechError
 ├── InvalidRequestError        400  the caller's mistake; `param` names the field
 │   ├── UnknownModelError      404
+│   ├── UnknownVoiceError      400  as OpenAI answers
 │   └── RequestTooLargeError   413
 ├── OverloadedError            429  no permit within the wait, or Triton's queue is full
 ├── MisconfiguredError         500  gateway and Triton do not fit; an operator must act
@@ -16,6 +17,7 @@ OpenAI's error body. `detail` is for the log and never leaves the service.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import ClassVar
 
 RETRY_SECONDS = 1.0
@@ -57,6 +59,20 @@ class UnknownModelError(InvalidRequestError):
 
     status = 404
     code = "model_not_found"
+
+
+class UnknownVoiceError(InvalidRequestError):
+    """No voice of that name; the message names the nearest there are, or all."""
+
+    code = "voice_not_found"
+
+    @classmethod
+    def among(cls, given: str, known: list[str]) -> UnknownVoiceError:
+        """Return the error for a name that is none of the known ones."""
+        near = get_close_matches(given, known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"
+        message = f"voice {given!r} is not known here; {hint}; GET /v1/audio/voices lists all"
+        return cls(message, param="voice")
 
 
 class RequestTooLargeError(InvalidRequestError):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 
-from gateway.api.deps import StateDep
-from gateway.errors import UnknownModelError
+from gateway.api.deps import State, StateDep
+from gateway.errors import UnknownModelError, UnknownVoiceError
+
+if TYPE_CHECKING:
+    from gateway.speech.types import Voice
 
 router = APIRouter(tags=["catalogue"])
 
@@ -36,18 +39,42 @@ async def retrieve_model(model: str, state: StateDep) -> dict[str, Any]:
     return _model(model)
 
 
+@router.get("/v1/audio/models")
+async def list_audio_models(state: StateDep) -> dict[str, Any]:
+    """List the models in the shape that Open WebUI asks for."""
+    return {"models": [{"id": name, "name": name} for name in state["settings"].models]}
+
+
 @router.get("/v1/audio/voices")
-async def list_voices(state: StateDep) -> dict[str, Any]:
-    """List the voices of all models."""
-    voices = [
-        {
-            "id": voice.id,
-            "name": voice.id,
-            "object": "audio.voice",
-            "model": voice.model,
-            "language": voice.language,
-        }
+async def list_voices(state: StateDep, *, legacy: bool = False) -> dict[str, Any]:
+    """List the voices of all models; with `legacy` their names alone, as some clients want."""
+    voices = [_voice(voice) for voice in await _voices(state)]
+    return {"voices": [voice["id"] for voice in voices] if legacy else voices}
+
+
+@router.get("/v1/audio/voices/{voice}")
+async def retrieve_voice(voice: str, state: StateDep) -> dict[str, Any]:
+    """Describe one voice, of the first model that has it."""
+    voices = await _voices(state)
+    for known in voices:
+        if known.id == voice:
+            return _voice(known)
+    raise UnknownVoiceError.among(voice, [known.id for known in voices])
+
+
+async def _voices(state: State) -> list[Voice]:
+    return [
+        voice
         for model in state["settings"].models
         for voice in await state["synthesizer"].voices(model, is_fresh=True)
     ]
-    return {"voices": voices}
+
+
+def _voice(voice: Voice) -> dict[str, Any]:
+    return {
+        "id": voice.id,
+        "name": voice.id,
+        "object": "audio.voice",
+        "model": voice.model,
+        "language": voice.language,
+    }

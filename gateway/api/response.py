@@ -73,7 +73,7 @@ class SpeechEvents(SpeechResponse):
     """
 
     def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
-        super().__init__(stream, headers | {"cache-control": "no-cache"})
+        super().__init__(stream, headers)
         self.headers["content-type"] = "text/event-stream; charset=utf-8"
 
     async def stream_response(self, send: Send) -> None:

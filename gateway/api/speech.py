@@ -45,7 +45,14 @@ async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> 
     stream = await _unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    headers = {"x-sample-rate": str(stream.sample_rate_hz), "x-accel-buffering": "no"}
+    headers = {
+        "x-sample-rate": str(stream.sample_rate_hz),
+        "x-channels": "1",
+        # A proxy that keeps or changes the body would hold the audio back.
+        "x-accel-buffering": "no",
+        "cache-control": "no-store, no-transform",
+        "content-disposition": f'inline; filename="speech.{body.response_format}"',
+    }
     if ignored := _ignored(body):
         headers["x-speech-ignored"] = ignored
     response = RESPONSE_OF[body.stream_format]

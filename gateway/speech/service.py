@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.audio.encoders import UNCOMPRESSED
 from gateway.audio.pipeline import AudioPipeline
-from gateway.errors import BackendFailedError, InvalidRequestError
+from gateway.errors import BackendFailedError, UnknownVoiceError
 from gateway.speech.record import SpeechRecord
 from gateway.speech.types import SAMPLE_RATE_HZ
 from speech_wire import PcmChunk, SynthesisRequest
@@ -134,12 +134,7 @@ class SpeechService:
             # The model may have got new ones since it was asked last.
             voices = await self._synthesizer.voices(job.model, is_fresh=True)
         if not _has(voices, job.voice):
-            raise InvalidRequestError(
-                f"voice {job.voice!r} is not known for model '{job.model}'; it has "
-                f"{[voice.id for voice in voices]}; GET /v1/audio/voices lists all",
-                param="voice",
-                code="voice_not_found",
-            )
+            raise UnknownVoiceError.among(job.voice, [voice.id for voice in voices])
 
     def _close(self, record: SpeechRecord) -> None:
         record.close()

@@ -235,3 +235,39 @@ def test_a_model_whose_parameters_cannot_be_read_is_misconfigured(
     assert spoken.headers["x-should-retry"] == "false"
     assert ready.status_code == 503
     assert "parameters" in ready.json()["models"]["hibari"]
+
+
+def test_open_webui_finds_the_models_under_audio_too(service: RunningService) -> None:
+    answer = service.client.get("/v1/audio/models").json()
+
+    assert answer == {"models": [{"id": "hibari", "name": "hibari"}]}
+
+
+def test_voices_are_plain_names_for_clients_that_want_those(service: RunningService) -> None:
+    answer = service.client.get("/v1/audio/voices", params={"legacy": "true"}).json()
+
+    assert answer == {"voices": ["heart", "fable"]}
+
+
+def test_a_voice_is_described_alone_as_in_the_list(service: RunningService) -> None:
+    listed = service.client.get("/v1/audio/voices").json()["voices"]
+
+    assert service.client.get("/v1/audio/voices/fable").json() == listed[1]
+
+
+def test_an_unknown_voice_is_answered_with_the_nearest(service: RunningService) -> None:
+    alone = service.client.get("/v1/audio/voices/hart")
+    spoken = service.say(voice="hart")
+
+    assert alone.status_code == spoken.status_code == 400
+    assert alone.json() == spoken.json()
+    assert "did you mean heart?" in spoken.json()["error"]["message"]
+
+
+def test_proxies_are_told_to_pass_the_audio_on_as_it_comes(service: RunningService) -> None:
+    headers = service.say(response_format="wav").headers
+
+    assert headers["cache-control"] == "no-store, no-transform"
+    assert headers["x-accel-buffering"] == "no"
+    assert headers["content-disposition"] == 'inline; filename="speech.wav"'
+    assert headers["x-sample-rate"] == "24000"
