@@ -7,14 +7,14 @@ the raw stub. That the RPC ends with OK proves nothing; only FINAL does.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
 from gateway.backend.classify import classify
-from gateway.errors import BackendTimeoutError, BackendUnavailableError, SpeechError
+from gateway.errors import BackendUnavailableError, SpeechError
 from gateway.speech.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from tritonclient.grpc import service_pb2
+
+log = logging.getLogger("speech")
 
 WIND_DOWN_SECONDS = 5.0
 """How long a model may take to obey a cancel before its RPC is cut."""
@@ -122,10 +124,12 @@ class _Call:
 
     async def wind_down(self, cancel: service_pb2.ModelInferRequest | None) -> None:
         """End the call: read what still comes, after a cancel if the answer is not complete."""
-        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, BackendTimeoutError):
+        try:
             if cancel is not None or self.is_answered:
                 async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
                     await self._read_to_the_end(None if self.is_answered else cancel)
+        except Exception as error:  # noqa: BLE001  gRPC has many for a call that ends meanwhile
+            log.debug("triton.call_not_wound_down reason=%r", error)
         self._call.cancel()
         # Whatever was still going on ends with the call, and its error is nobody's.
         await asyncio.gather(*self._pending(), return_exceptions=True)
