@@ -175,7 +175,7 @@ def test_killed_engine_leaves_nothing_that_the_next_one_does_not_clean(
     left = regions()
 
     break_mid_stream(own_stack, lambda: own_stack.engine.send(signal.SIGKILL))
-    until(lambda: not any(lives(process) for process in family), 10)
+    until(lambda: not any(lives(process) for process in family), 20)
     own_stack.restart_engine()
 
     assert left

@@ -66,7 +66,7 @@ def test_killed_up_takes_its_children_with_it(up: Any, until: Any) -> None:
 
     up.stop(signal.SIGKILL)
 
-    until(lambda: not any(child.is_running() for child in family), 20)
+    until(lambda: not any(child.is_running() for child in family), 30)
 
 
 @pytest.mark.parametrize("taken", ["http", "grpc", "metrics"])

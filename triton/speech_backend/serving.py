@@ -6,6 +6,7 @@ the same code in tests.
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import threading
@@ -25,6 +26,7 @@ Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk, None, 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 1.0
+STUCK_SECONDS = 8.0
 
 # One call from a model to its server at a time. On 2.51, calls from several threads while
 # clients hang up crash the server; figures in triton/README.md. A call takes some 0.3 ms.
@@ -84,13 +86,15 @@ class Sender:
 def exit_with_server() -> None:
     """End this process soon after the server that started it.
 
-    Triton's stub ends with its server by itself, unless a thread is sending just then: that one
-    waits for ever, and the process keeps its memory.
+    Triton's stub ends with its server by itself, unless it is sending just then: that waits for
+    ever, now and then with the interpreter's lock, and the process keeps its memory. So a timer
+    that needs no lock ends the process if this watch does not come round for STUCK_SECONDS.
     """
     server = os.getppid()
 
     def watch() -> None:
         while os.getppid() == server:
+            faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
             time.sleep(WATCH_SECONDS)
         os._exit(1)
 
