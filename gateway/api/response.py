@@ -47,14 +47,21 @@ class SpeechResponse(StreamingResponse):
         """Send the head, then packet by packet."""
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
+        await self._end(send, await self._send_until_the_end(send))
+
+    async def _send_until_the_end(self, send: Send) -> SpeechError | None:
         record = self._stream.record
         try:
             with record.failures():
                 async with record.job.deadline.limit("the listener took too long"):
                     await self._send_packets(send)
-        except SpeechError:
-            return  # The record has the reason; see the class.
-        await send(_body(b"", more=False))
+        except SpeechError as error:
+            return error
+        return None
+
+    async def _end(self, send: Send, error: SpeechError | None) -> None:
+        if error is None:  # Otherwise the record has the reason; see the class.
+            await send(_body(b"", more=False))
 
     async def _send_packets(self, send: Send) -> None:
         async with aclosing(self._packets) as packets:
@@ -76,17 +83,10 @@ class SpeechEvents(SpeechResponse):
         super().__init__(stream, headers)
         self.headers["content-type"] = "text/event-stream; charset=utf-8"
 
-    async def stream_response(self, send: Send) -> None:
-        """Send the head, then event by event."""
-        head = {"status": self.status_code, "headers": self.raw_headers}
-        await send({"type": "http.response.start", **head})
-        record = self._stream.record
-        try:
-            with record.failures():
-                async with record.job.deadline.limit("the listener took too long"):
-                    await self._send_packets(send)
+    async def _end(self, send: Send, error: SpeechError | None) -> None:
+        if error is None:
             last = {"type": "speech.audio.done", "usage": _usage(self._stream)}
-        except SpeechError as error:
+        else:
             last = {"type": "speech.audio.error", **error_body(error)}
         with suppress(SpeechError):
             async with Deadline.after(LAST_WORD_SECONDS).limit("the listener took too long"):
