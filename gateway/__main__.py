@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = load_settings(
             host=options.host, port=options.port, triton_address=options.triton
         )
+        code: int = options.run(settings, options)
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
-    code: int = options.run(settings, options)
     return code
 
 

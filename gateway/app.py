@@ -11,6 +11,7 @@ from gateway.api import catalogue, envelope, health, speech
 from gateway.api.limits import BodyLimit
 from gateway.api.request_id import RequestId
 from gateway.lifespan import make_lifespan
+from gateway.speech.aliases import load_aliases
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 
 
 def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> FastAPI:
-    """Return the service; without a synthesizer it speaks through the Triton of the settings."""
+    """Return the service; without a synthesizer it speaks through the Triton of the settings.
+
+    Raises SettingsError for a setting that only shows here that it is wrong.
+    """
+    aliases = load_aliases(settings.aliases_file, settings.models)
     app = FastAPI(
         title="speech-gateway",
         version=version("speech-gateway"),
-        lifespan=make_lifespan(settings, synthesizer),
+        lifespan=make_lifespan(settings, aliases, synthesizer),
     )
     envelope.install(app)
     for router in (speech.router, catalogue.router, health.router):

@@ -18,7 +18,10 @@ OpenAI's error body. `detail` is for the log and never leaves the service.
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RETRY_SECONDS = 1.0
 
@@ -60,6 +63,12 @@ class UnknownModelError(InvalidRequestError):
     status = 404
     code = "model_not_found"
 
+    @classmethod
+    def among(cls, given: str, known: Sequence[str]) -> UnknownModelError:
+        """Return the error for a name that is none of the known ones."""
+        message = f"model {given!r} is not served here; there are {list(known)}; GET /v1/models"
+        return cls(message, param="model")
+
 
 class UnknownVoiceError(InvalidRequestError):
     """No voice of that name; the message names the nearest there are, or all."""
@@ -67,10 +76,10 @@ class UnknownVoiceError(InvalidRequestError):
     code = "voice_not_found"
 
     @classmethod
-    def among(cls, given: str, known: list[str]) -> UnknownVoiceError:
+    def among(cls, given: str, known: Sequence[str]) -> UnknownVoiceError:
         """Return the error for a name that is none of the known ones."""
         near = get_close_matches(given, known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {list(known)}"
         message = f"voice {given!r} is not known here; {hint}; GET /v1/audio/voices lists all"
         return cls(message, param="voice")
 

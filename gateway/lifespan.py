@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from gateway.settings import Settings
+    from gateway.speech.aliases import Aliases
     from gateway.speech.record import SpeechRecord
     from gateway.speech.synthesizer import Synthesizer
 
 
 def make_lifespan(
-    settings: Settings, synthesizer: Synthesizer | None
+    settings: Settings, aliases: Aliases, synthesizer: Synthesizer | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     """Return the app's lifespan; it starts without Triton too and says so in /readyz."""
 
@@ -36,12 +37,12 @@ def make_lifespan(
                 triton = TritonSynthesizer(settings)
                 stack.push_async_callback(triton.aclose)
                 backend = triton
-            yield _state(settings, backend)
+            yield _state(settings, aliases, backend)
 
     return lifespan
 
 
-def _state(settings: Settings, synthesizer: Synthesizer) -> State:
+def _state(settings: Settings, aliases: Aliases, synthesizer: Synthesizer) -> State:
     admission = Admission(settings.max_concurrent_requests, settings.admission_wait_seconds)
     metrics = Metrics(settings.models, lambda: admission.in_flight)
 
@@ -50,6 +51,16 @@ def _state(settings: Settings, synthesizer: Synthesizer) -> State:
         log_record(record)
 
     service = SpeechService(
-        synthesizer, admission, on_closed, keep_native_rate=settings.keep_native_rate
+        synthesizer,
+        admission,
+        aliases,
+        on_closed,
+        keep_native_rate=settings.keep_native_rate,
     )
-    return State(settings=settings, synthesizer=synthesizer, service=service, metrics=metrics)
+    return State(
+        settings=settings,
+        aliases=aliases,
+        synthesizer=synthesizer,
+        service=service,
+        metrics=metrics,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
@@ -33,6 +34,8 @@ class Settings(BaseSettings):
     """host:port of Triton's gRPC."""
     models: Annotated[tuple[str, ...], NoDecode] = Field(default=("hibari",), min_length=1)
     """Triton models that callers may name, separated by commas."""
+    aliases_file: Path | None = None
+    """TOML file of other names for models and voices; OpenAI's are built in."""
     default_sample_rate_hz: int = Field(default=16_000, ge=8_000, le=192_000)
     """Sample rate of models that do not say it themselves (Spark-TTS's upstream: 16 000)."""
     keep_native_rate: bool = False
@@ -64,6 +67,11 @@ class Settings(BaseSettings):
         if not host or "/" in value or not is_port:
             raise ValueError("must be host:port, with a port from 1 to 65535 and no scheme")
         return value
+
+    @field_validator("aliases_file", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return value or None
 
     @field_validator("models", mode="before")
     @classmethod

@@ -18,63 +18,75 @@ CREATED = 1_795_996_800
 """OpenAI's clients want a number here; ours is the day of the first version, 2026-11-30."""
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": CREATED, "owned_by": "speech-gateway"}
-
-
 @router.get("/v1/models")
 async def list_models(state: StateDep) -> dict[str, Any]:
-    """List the models."""
-    return {"object": "list", "data": [_model(name) for name in state["settings"].models]}
+    """List the models, then their aliases."""
+    return {"object": "list", "data": [_model(name, state) for name in _models(state)]}
 
 
 @router.get("/v1/models/{model}")
 async def retrieve_model(model: str, state: StateDep) -> dict[str, Any]:
-    """Describe one model."""
-    if model not in state["settings"].models:
-        raise UnknownModelError(
-            f"model {model!r} is not served here; there are {list(state['settings'].models)}",
-            param="model",
-        )
-    return _model(model)
+    """Describe one model, with its voices."""
+    if model not in _models(state):
+        raise UnknownModelError.among(model, _models(state))
+    target = state["aliases"].model(model)
+    return _model(model, state) | {"voices": await _voices(state, target)}
 
 
 @router.get("/v1/audio/models")
 async def list_audio_models(state: StateDep) -> dict[str, Any]:
     """List the models in the shape that Open WebUI asks for."""
-    return {"models": [{"id": name, "name": name} for name in state["settings"].models]}
+    return {"models": [{"id": name, "name": name} for name in _models(state)]}
 
 
 @router.get("/v1/audio/voices")
 async def list_voices(state: StateDep, *, legacy: bool = False) -> dict[str, Any]:
-    """List the voices of all models; with `legacy` their names alone, as some clients want."""
-    voices = [_voice(voice) for voice in await _voices(state)]
+    """List the voices of all models and their aliases; with `legacy` their names alone."""
+    voices = [voice for m in state["settings"].models for voice in await _voices(state, m)]
     return {"voices": [voice["id"] for voice in voices] if legacy else voices}
 
 
 @router.get("/v1/audio/voices/{voice}")
 async def retrieve_voice(voice: str, state: StateDep) -> dict[str, Any]:
     """Describe one voice, of the first model that has it."""
-    voices = await _voices(state)
+    voices = [known for m in state["settings"].models for known in await _voices(state, m)]
     for known in voices:
-        if known.id == voice:
-            return _voice(known)
-    raise UnknownVoiceError.among(voice, [known.id for known in voices])
+        if known["id"] == voice:
+            return known
+    raise UnknownVoiceError.among(voice, [known["id"] for known in voices])
 
 
-async def _voices(state: State) -> list[Voice]:
+def _models(state: State) -> list[str]:
+    return [*state["settings"].models, *state["aliases"].models]
+
+
+def _model(name: str, state: State) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "speech-gateway",
+        "alias_of": state["aliases"].models.get(name),
+    }
+
+
+async def _voices(state: State, model: str) -> list[dict[str, Any]]:
+    """Return the model's voices, then those aliases that stand for one of them."""
+    voices = await state["synthesizer"].voices(model, is_fresh=True)
+    known = {voice.id: voice for voice in voices}
+    aliases = state["aliases"].of(model, known)
     return [
-        voice
-        for model in state["settings"].models
-        for voice in await state["synthesizer"].voices(model, is_fresh=True)
+        *(_voice(voice.id, voice) for voice in voices),
+        *(_voice(alias, known[target]) for alias, target in aliases.items()),
     ]
 
 
-def _voice(voice: Voice) -> dict[str, Any]:
+def _voice(name: str, voice: Voice) -> dict[str, Any]:
     return {
-        "id": voice.id,
-        "name": voice.id,
+        "id": name,
+        "name": name,
         "object": "audio.voice",
         "model": voice.model,
         "language": voice.language,
+        "alias_of": None if name == voice.id else voice.id,
     }

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
+    from gateway.speech.aliases import Aliases
     from gateway.speech.service import SpeechService
     from gateway.speech.synthesizer import Synthesizer
     from gateway.telemetry.metrics import Metrics
@@ -17,6 +18,7 @@ class State(TypedDict):
     """What the lifespan opens; Starlette copies it into every request's state."""
 
     settings: Settings
+    aliases: Aliases
     synthesizer: Synthesizer
     service: SpeechService
     metrics: Metrics

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_INSTRUCTIONS_CHARACTERS = 4096
+REQUIRED = ("model", "input", "voice")
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -19,9 +20,10 @@ class VoiceReference(BaseModel):
 
 
 class SpeechBody(BaseModel):
-    """Body of POST /v1/audio/speech: OpenAI's fields, and `seed` for models that take one.
+    """Body of POST /v1/audio/speech: OpenAI's fields, and some that local servers share.
 
-    Fields beyond these are ignored and named in a header.
+    `seed` is for models that take one; with `stream` false the answer is made whole before it
+    is sent. Fields beyond these are ignored and named in a header.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -34,6 +36,15 @@ class SpeechBody(BaseModel):
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTIONS_CHARACTERS)
     stream_format: Literal["audio", "sse"] = "audio"
     seed: int | None = Field(default=None, ge=0, lt=2**64)
+    stream: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, body: Any) -> Any:
+        # Many clients send null for what their user has not set.
+        if not isinstance(body, dict):
+            return body
+        return {k: v for k, v in body.items() if v is not None or k in REQUIRED}
 
     @property
     def voice_id(self) -> str:

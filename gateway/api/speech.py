@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
@@ -15,6 +15,7 @@ from gateway.api.schemas import ErrorBody, SpeechBody
 from gateway.audio.encoders import MEDIA_TYPES
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
+from gateway.speech.service import SpeechStream
 from gateway.speech.types import SpeechJob
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from gateway.settings import Settings
-    from gateway.speech.service import SpeechStream
+    from gateway.speech.aliases import Aliases
 
 router = APIRouter(tags=["speech"])
 
+Made = TypeVar("Made")
 CLIENT_CLOSED_REQUEST = 499
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
@@ -41,10 +43,20 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 @router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
 async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
-    job = make_job(body, state["settings"], request.state.request_id)
+    job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
     stream = await _unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
+    headers = _headers(body, stream)
+    if body.stream:
+        return RESPONSE_OF[body.stream_format](stream, headers)
+    audio = await _unless_disconnected(stream.whole(), request.receive)
+    if audio is None:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    return Response(audio, headers=headers, media_type=stream.media_type)
+
+
+def _headers(body: SpeechBody, stream: SpeechStream) -> dict[str, str]:
     headers = {
         "x-sample-rate": str(stream.sample_rate_hz),
         "x-channels": "1",
@@ -55,17 +67,17 @@ async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> 
     }
     if ignored := _ignored(body):
         headers["x-speech-ignored"] = ignored
-    response = RESPONSE_OF[body.stream_format]
-    return response(stream, headers)
+    return headers
 
 
-def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob:
+def make_job(body: SpeechBody, settings: Settings, aliases: Aliases, request_id: str) -> SpeechJob:
     """Check what a schema cannot; raises InvalidRequestError or UnknownModelError."""
-    if body.model not in settings.models:
-        raise UnknownModelError(
-            f"model {body.model!r} is not served here; there are {list(settings.models)}; "
-            "GET /v1/models lists them",
-            param="model",
+    model = aliases.model(body.model)
+    if model not in settings.models:
+        raise UnknownModelError.among(body.model, [*settings.models, *aliases.models])
+    if body.stream_format == "sse" and not body.stream:
+        raise InvalidRequestError(
+            "'stream' is false, but 'stream_format' is 'sse', which is a stream", param="stream"
         )
     if all(unicodedata.category(character)[0] in "CZ" for character in body.input):
         raise InvalidRequestError(
@@ -80,7 +92,7 @@ def make_job(body: SpeechBody, settings: Settings, request_id: str) -> SpeechJob
         )
     return SpeechJob(
         request_id=request_id,
-        model=body.model,
+        model=model,
         voice=body.voice_id,
         text=body.input,
         audio_format=body.response_format,
@@ -99,28 +111,28 @@ def _ignored(body: SpeechBody) -> str:
     return ", ".join(ignored[:16])
 
 
-async def _unless_disconnected(
-    opening: Coroutine[Any, Any, SpeechStream], receive: Receive
-) -> SpeechStream | None:
-    """Return the stream, or None if the client left before it was open."""
-    opened = asyncio.ensure_future(opening)
+async def _unless_disconnected(making: Coroutine[Any, Any, Made], receive: Receive) -> Made | None:
+    """Return what is made, the stream or its whole, or None if the client left before."""
+    made = asyncio.ensure_future(making)
     gone = asyncio.ensure_future(_disconnect(receive))
     is_ours = True
     try:
-        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
-        is_ours = not opened.done()
-        return None if is_ours else opened.result()
+        await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
+        is_ours = not made.done()
+        return None if is_ours else made.result()
     finally:
         gone.cancel()
         if is_ours:
-            await _abandon(opened)
+            await _abandon(made)
 
 
-async def _abandon(opened: asyncio.Future[SpeechStream]) -> None:
-    opened.cancel()
-    await asyncio.wait({opened})
-    if not opened.cancelled() and opened.exception() is None:
-        await opened.result().aclose()
+async def _abandon(made: asyncio.Future[Any]) -> None:
+    made.cancel()
+    await asyncio.wait({made})
+    if not made.cancelled() and made.exception() is None:
+        result = made.result()
+        if isinstance(result, SpeechStream):
+            await result.aclose()
 
 
 async def _disconnect(receive: Receive) -> None:

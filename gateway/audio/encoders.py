@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNKNOWN_SIZE = 0xFFFFFFFF
 """The sizes of a WAV whose end is not known when its header is sent, as OpenAI sends them."""
 
+WAV_HEADER_BYTES = 44
+
 
 class AudioEncoder(Protocol):
     """Encodes one utterance: `encode` for each chunk, `flush` once at the end."""
@@ -77,12 +79,21 @@ class WavEncoder:
         return b""
 
 
-def wav_header(sample_rate_hz: int) -> bytes:
-    """Return the 44 bytes before 16-bit mono PCM of unknown length."""
-    riff = struct.pack("<4sI4s", b"RIFF", UNKNOWN_SIZE, b"WAVE")
+def wav_header(sample_rate_hz: int, data_bytes: int | None = None) -> bytes:
+    """Return the 44 bytes before 16-bit mono PCM; its sizes say "unknown" without a length."""
+    riff_size, data_size = UNKNOWN_SIZE, UNKNOWN_SIZE
+    if data_bytes is not None:
+        riff_size, data_size = data_bytes + WAV_HEADER_BYTES - 8, data_bytes
+    riff = struct.pack("<4sI4s", b"RIFF", riff_size, b"WAVE")
     # Fields of "fmt ": its size, PCM, channels, rate, bytes a second, bytes a frame, bits.
     fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate_hz, sample_rate_hz * 2, 2, 16)
-    return riff + fmt + struct.pack("<4sI", b"data", UNKNOWN_SIZE)
+    return riff + fmt + struct.pack("<4sI", b"data", data_size)
+
+
+def with_true_sizes(wav: bytes, sample_rate_hz: int) -> bytes:
+    """Return a whole streamed WAV with the sizes that are now known."""
+    data = wav[WAV_HEADER_BYTES:]
+    return wav_header(sample_rate_hz, len(data)) + data
 
 
 ENCODERS: dict[str, Callable[[int], AudioEncoder]] = {

@@ -6,7 +6,7 @@ import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
-from gateway.audio.encoders import UNCOMPRESSED
+from gateway.audio.encoders import UNCOMPRESSED, with_true_sizes
 from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import BackendFailedError, UnknownVoiceError
 from gateway.speech.record import SpeechRecord
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from gateway.speech.admission import Admission
+    from gateway.speech.aliases import Aliases
     from gateway.speech.synthesizer import Synthesizer
-    from gateway.speech.types import SpeechJob, Voice
+    from gateway.speech.types import SpeechJob
 
 
 class SpeechStream:
@@ -54,6 +55,15 @@ class SpeechStream:
                         yield packet
             self.record.outcome = "finished"
 
+    async def whole(self) -> bytes:
+        """Return all of it, with true sizes in a WAV, and close; raises SpeechError."""
+        async with aclosing(self):
+            with self.record.failures():
+                async with self.record.job.deadline.limit("the audio was not whole in time"):
+                    audio = b"".join([packet async for packet in self.packets()])
+        is_wav = self.record.job.audio_format == "wav"
+        return with_true_sizes(audio, self.sample_rate_hz) if is_wav else audio
+
     async def _encoded(self) -> AsyncGenerator[bytes, None]:
         yield await self._packet(self._first)
         async for chunk in self._chunks:
@@ -82,6 +92,7 @@ class SpeechService:
         self,
         synthesizer: Synthesizer,
         admission: Admission,
+        aliases: Aliases,
         on_closed: Callable[[SpeechRecord], None],
         *,
         keep_native_rate: bool = False,
@@ -89,6 +100,7 @@ class SpeechService:
     ) -> None:
         self._synthesizer = synthesizer
         self._admission = admission
+        self._aliases = aliases
         self._on_closed = on_closed
         self._keep_native_rate = keep_native_rate
         self._clock = clock
@@ -112,12 +124,12 @@ class SpeechService:
             return SpeechStream(record, first, chunks, pipeline, stack.pop_all())
 
     async def _request(self, job: SpeechJob) -> SynthesisRequest:
-        await self._check_voice(job)
+        voice = await self._voice(job)
         # A model that can speak faster does it better than any filter behind it.
         is_native = job.speed != 1.0 and await self._synthesizer.takes(job.model, "speed")
         return SynthesisRequest(
             target_text=job.text,
-            voice=job.voice,
+            voice=voice,
             seed=job.seed,
             speed=job.speed if is_native else None,
         )
@@ -128,22 +140,23 @@ class SpeechService:
         chunks = self._synthesizer.stream(job.model, request, job.deadline, job.request_id)
         return await stack.enter_async_context(aclosing(chunks))
 
-    async def _check_voice(self, job: SpeechJob) -> None:
-        voices = await self._synthesizer.voices(job.model)
-        if not _has(voices, job.voice):
-            # The model may have got new ones since it was asked last.
-            voices = await self._synthesizer.voices(job.model, is_fresh=True)
-        if not _has(voices, job.voice):
-            raise UnknownVoiceError.among(job.voice, [voice.id for voice in voices])
+    async def _voice(self, job: SpeechJob) -> str:
+        """Return the model's own name of the voice: a name it has itself is never an alias."""
+        meant = self._aliases.voice(job.model, job.voice)
+        # The model may have got new ones since it was asked last.
+        for is_fresh in (False, True):
+            voices = await self._synthesizer.voices(job.model, is_fresh=is_fresh)
+            names = [voice.id for voice in voices]
+            if not names:
+                return meant  # A model that names no voices takes any.
+            for name in (job.voice, meant):
+                if name in names:
+                    return name
+        raise UnknownVoiceError.among(job.voice, [*names, *self._aliases.of(job.model, names)])
 
     def _close(self, record: SpeechRecord) -> None:
         record.close()
         self._on_closed(record)
-
-
-def _has(voices: tuple[Voice, ...], name: str) -> bool:
-    # A model that names no voices takes any.
-    return not voices or any(voice.id == name for voice in voices)
 
 
 async def _first_audio(chunks: AsyncGenerator[PcmChunk, None]) -> PcmChunk:

@@ -70,7 +70,7 @@ WRONG_FIELDS = [
     ("seed beyond 64 bits", "seed", 2**64, "invalid_value", ["18446744073709551616"]),
     ("speed of zero", "speed", 0, "invalid_value", ["0.25"]),
     ("speed over 4", "speed", 4.1, "invalid_value", ["4"]),
-    ("null as speed", "speed", None, "invalid_value", ["number"]),
+    ("string as stream", "stream", "no", "invalid_value", ["boolean"]),
     ("unknown stream_format", "stream_format", "x", "invalid_value", ["audio", "sse"]),
     ("long instructions", "instructions", "x" * 4097, "invalid_value", ["4096"]),
 ]
@@ -104,6 +104,18 @@ def test_an_unknown_model_is_a_404_that_names_those_there_are(service: RunningSe
     assert (error["param"], error["code"]) == ("model", "model_not_found")
     assert "tts-9" in error["message"]
     assert "hibari" in error["message"]
+
+
+def test_null_for_what_is_not_required_is_as_if_it_were_not_there(
+    service: RunningService,
+) -> None:
+    unset = ("response_format", "speed", "instructions", "stream_format", "seed", "stream", "foo")
+
+    response = service.say(**dict.fromkeys(unset))
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "audio/mpeg"
+    assert "x-speech-ignored" not in response.headers
 
 
 def test_exactly_the_longest_input_is_spoken(service: RunningService) -> None:

@@ -17,6 +17,7 @@ GIVEN = {
     "default_sample_rate_hz": ("22050", 22050),
     "keep_native_rate": ("true", True),
     "max_input_characters": ("100", 100),
+    "aliases_file": ("names.toml", Path("names.toml")),
     "max_body_bytes": ("2048", 2048),
     "max_concurrent_requests": ("3", 3),
     "admission_wait_seconds": ("0", 0.0),

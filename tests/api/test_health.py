@@ -1,4 +1,4 @@
-"""What a caller may name, and what an operator's probes and Prometheus see."""
+"""What an operator's probes and Prometheus see."""
 
 from __future__ import annotations
 
@@ -13,68 +13,6 @@ from fakes.triton import FakeTriton, Hang, Script, tone
 from gateway.speech.record import OUTCOMES
 
 BOTH_PROBES = pytest.mark.parametrize("path", ["/readyz", "/health"])
-
-
-def test_models_are_listed_as_openai_lists_them(triton: FakeTriton) -> None:
-    with RunningService(triton, models="hibari, spark") as service:
-        answer = service.client.get("/v1/models").json()
-
-    assert answer["object"] == "list"
-    assert [model["id"] for model in answer["data"]] == ["hibari", "spark"]
-    assert all(model["object"] == "model" for model in answer["data"])
-    assert all(isinstance(model["created"], int) for model in answer["data"])
-
-
-def test_a_model_is_described_alone_as_in_the_list(service: RunningService) -> None:
-    one = service.client.get("/v1/models/hibari")
-
-    assert one.status_code == 200
-    assert [one.json()] == service.client.get("/v1/models").json()["data"]
-
-
-def test_an_unknown_model_is_a_404_that_names_those_there_are(service: RunningService) -> None:
-    response = service.client.get("/v1/models/tts-9")
-
-    error = response.json()["error"]
-    assert response.status_code == 404
-    assert error["code"] == "model_not_found"
-    assert "tts-9" in error["message"]
-    assert "hibari" in error["message"]
-
-
-def test_voices_have_id_and_name_as_open_webui_wants_them(service: RunningService) -> None:
-    voices = service.client.get("/v1/audio/voices").json()["voices"]
-
-    assert [(voice["id"], voice["name"]) for voice in voices] == [
-        ("heart", "heart"),
-        ("fable", "fable"),
-    ]
-    assert {voice["model"] for voice in voices} == {"hibari"}
-    assert {voice["language"] for voice in voices} == {"en"}
-
-
-def test_every_listed_voice_can_be_used(service: RunningService) -> None:
-    voices = service.client.get("/v1/audio/voices").json()["voices"]
-
-    answers = [service.say(model=voice["model"], voice=voice["id"]) for voice in voices]
-
-    assert [answer.status_code for answer in answers] == [200, 200]
-
-
-def test_a_model_without_voices_takes_any(triton: FakeTriton, service: RunningService) -> None:
-    triton.script = Script(voices=())
-
-    assert service.client.get("/v1/audio/voices").json() == {"voices": []}
-    assert service.say(voice="anything").status_code == 200
-
-
-def test_voices_without_triton_are_a_503(triton: FakeTriton, service: RunningService) -> None:
-    triton.stop()
-
-    response = service.client.get("/v1/audio/voices")
-
-    assert response.status_code == 503
-    assert response.json()["error"]["code"] == "backend_unavailable"
 
 
 @BOTH_PROBES
@@ -155,22 +93,6 @@ def test_a_restarted_triton_is_used_again_without_a_restart_here(
     assert service.say().status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech", "/readyz"], ids=["asked", "only probed"])
-def test_a_restarted_triton_may_have_other_voices(
-    triton: FakeTriton, service: RunningService, path: str
-) -> None:
-    assert service.say(voice="heart").status_code == 200
-    triton.stop()
-    method = "GET" if path == "/readyz" else "POST"
-    assert service.client.request(method, path, json=SAID).status_code == 503
-
-    triton.script = Script(voices=[{"id": "nova"}])
-    triton.start()
-
-    assert ready_again(service) == 200
-    assert service.say(voice="nova").status_code == 200
-
-
 def ready_again(service: RunningService) -> int:
     """Ask until the service is ready; gRPC's back-off lets it try again within a second."""
     give_up_at = time.monotonic() + 10
@@ -237,33 +159,6 @@ def test_a_model_whose_parameters_cannot_be_read_is_misconfigured(
     assert "parameters" in ready.json()["models"]["hibari"]
 
 
-def test_open_webui_finds_the_models_under_audio_too(service: RunningService) -> None:
-    answer = service.client.get("/v1/audio/models").json()
-
-    assert answer == {"models": [{"id": "hibari", "name": "hibari"}]}
-
-
-def test_voices_are_plain_names_for_clients_that_want_those(service: RunningService) -> None:
-    answer = service.client.get("/v1/audio/voices", params={"legacy": "true"}).json()
-
-    assert answer == {"voices": ["heart", "fable"]}
-
-
-def test_a_voice_is_described_alone_as_in_the_list(service: RunningService) -> None:
-    listed = service.client.get("/v1/audio/voices").json()["voices"]
-
-    assert service.client.get("/v1/audio/voices/fable").json() == listed[1]
-
-
-def test_an_unknown_voice_is_answered_with_the_nearest(service: RunningService) -> None:
-    alone = service.client.get("/v1/audio/voices/hart")
-    spoken = service.say(voice="hart")
-
-    assert alone.status_code == spoken.status_code == 400
-    assert alone.json() == spoken.json()
-    assert "did you mean heart?" in spoken.json()["error"]["message"]
-
-
 def test_proxies_are_told_to_pass_the_audio_on_as_it_comes(service: RunningService) -> None:
     headers = service.say(response_format="wav").headers
 
@@ -271,3 +166,19 @@ def test_proxies_are_told_to_pass_the_audio_on_as_it_comes(service: RunningServi
     assert headers["x-accel-buffering"] == "no"
     assert headers["content-disposition"] == 'inline; filename="speech.wav"'
     assert headers["x-sample-rate"] == "24000"
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/readyz"], ids=["asked", "only probed"])
+def test_a_restarted_triton_may_have_other_voices(
+    triton: FakeTriton, service: RunningService, path: str
+) -> None:
+    assert service.say(voice="heart").status_code == 200
+    triton.stop()
+    method = "GET" if path == "/readyz" else "POST"
+    assert service.client.request(method, path, json=SAID).status_code == 503
+
+    triton.script = Script(voices=[{"id": "nova"}])
+    triton.start()
+
+    assert ready_again(service) == 200
+    assert service.say(voice="nova").status_code == 200
