@@ -42,6 +42,20 @@ class Settings(BaseSettings):
     """Answer wav and pcm at the model's own sample rate instead of OpenAI's 24 kHz."""
     max_input_characters: int = Field(default=4096, ge=1)
     """Longest text of a request; 4096 is OpenAI's limit."""
+    text_sanitize: bool = True
+    """Take markup, emoji and what cannot be spoken out of a text."""
+    text_urls: Literal["domain", "keep", "drop"] = "domain"
+    """What sanitising leaves of a web address: its domain, all of it, or nothing."""
+    text_normalize: bool = True
+    """Write numbers, dates, units and the like as words (English and Chinese)."""
+    text_split: bool = True
+    """Speak a text sentence by sentence, the first ones in small pieces."""
+    first_segment_characters: int = Field(default=80, ge=1)
+    """Longest first segment of a text that is split: a short one is heard early."""
+    segment_characters: int = Field(default=300, ge=1)
+    """Longest segment that a model gets; a model may declare a smaller maximum itself."""
+    segment_pause_seconds: float = Field(default=0.15, ge=0, le=5)
+    """Silence between two segments."""
     max_body_bytes: int = Field(default=1_048_576, ge=1024)
     """Largest request body that is read."""
     max_concurrent_requests: int = Field(default=16, ge=1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 MAX_INSTRUCTIONS_CHARACTERS = 4096
 REQUIRED = ("model", "input", "voice")
+Language = Annotated[
+    str, Field(max_length=35, pattern=r"^([A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*|[Aa]uto|[abefhijpz])$")
+]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -19,11 +22,24 @@ class VoiceReference(BaseModel):
     id: Name
 
 
+class TextOptions(BaseModel):
+    """How this one text is prepared; what is not given is as the service's settings say."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    sanitize: bool | None = None
+    urls: Literal["domain", "keep", "drop"] | None = None
+    normalize: bool | None = None
+    split: bool | None = None
+    pause_seconds: float | None = Field(default=None, ge=0, le=5)
+
+
 class SpeechBody(BaseModel):
     """Body of POST /v1/audio/speech: OpenAI's fields, and some that local servers share.
 
     `seed` is for models that take one; with `stream` false the answer is made whole before it
-    is sent. Fields beyond these are ignored and named in a header.
+    is sent; `language` (`lang_code`) is that of the text; `text` says how the text is prepared.
+    Fields beyond these are ignored and named in a header.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -37,6 +53,10 @@ class SpeechBody(BaseModel):
     stream_format: Literal["audio", "sse"] = "audio"
     seed: int | None = Field(default=None, ge=0, lt=2**64)
     stream: bool = True
+    language: Language | None = Field(
+        default=None, validation_alias=AliasChoices("language", "lang_code"), examples=["en"]
+    )
+    text: TextOptions = TextOptions()
 
     @model_validator(mode="before")
     @classmethod
@@ -50,6 +70,21 @@ class SpeechBody(BaseModel):
     def voice_id(self) -> str:
         """The voice's name, whichever way it was given."""
         return self.voice if isinstance(self.voice, str) else self.voice.id
+
+
+class Segment(BaseModel):
+    """A piece of text that the model gets at once."""
+
+    text: str
+    characters: int
+
+
+class SpeechPreview(BaseModel):
+    """What would be spoken; the segments joined are the whole text."""
+
+    model: str
+    characters: int
+    segments: list[Segment]
 
 
 class ErrorDetail(BaseModel):

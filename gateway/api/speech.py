@@ -11,12 +11,14 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import StateDep
 from gateway.api.response import RESPONSE_OF
-from gateway.api.schemas import ErrorBody, SpeechBody
+from gateway.api.schemas import ErrorBody, Segment, SpeechBody, SpeechPreview, TextOptions
 from gateway.audio.encoders import MEDIA_TYPES
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
+from gateway.speech.languages import language_of
 from gateway.speech.service import SpeechStream
 from gateway.speech.types import SpeechJob
+from gateway.text.policy import TextPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -29,13 +31,17 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["speech"])
 
 Made = TypeVar("Made")
+Given = TypeVar("Given")
 CLIENT_CLOSED_REQUEST = 499
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody} for status in (400, 401, 404, 413, 429, 500, 502, 503, 504)
+}
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The speech, streamed as it is made",
         "content": {media_type: {} for media_type in (*MEDIA_TYPES, "text/event-stream")},
     },
-    **{status: {"model": ErrorBody} for status in (400, 404, 413, 429, 500, 502, 503, 504)},
+    **ERRORS,
 }
 
 
@@ -54,6 +60,18 @@ async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> 
     if audio is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return Response(audio, headers=headers, media_type=stream.media_type)
+
+
+@router.post("/v1/audio/speech/preview", responses=ERRORS)
+async def preview_speech(body: SpeechBody, request: Request, state: StateDep) -> SpeechPreview:
+    """Show what would be spoken, segment by segment, without speaking it."""
+    job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
+    segments = await state["service"].segments(job)
+    return SpeechPreview(
+        model=job.model,
+        characters=sum(map(len, segments)),
+        segments=[Segment(text=text, characters=len(text)) for text in segments],
+    )
 
 
 def _headers(body: SpeechBody, stream: SpeechStream) -> dict[str, str]:
@@ -97,9 +115,27 @@ def make_job(body: SpeechBody, settings: Settings, aliases: Aliases, request_id:
         text=body.input,
         audio_format=body.response_format,
         deadline=Deadline.after(settings.request_timeout_seconds),
+        text_policy=_text_policy(body.text, settings),
         seed=body.seed,
         speed=body.speed,
+        pause_seconds=_given(body.text.pause_seconds, settings.segment_pause_seconds),
+        language=language_of(body.language),
     )
+
+
+def _text_policy(options: TextOptions, settings: Settings) -> TextPolicy:
+    return TextPolicy(
+        sanitize=_given(options.sanitize, settings.text_sanitize),
+        urls=_given(options.urls, settings.text_urls),
+        normalize=_given(options.normalize, settings.text_normalize),
+        split=_given(options.split, settings.text_split),
+        first_segment_characters=settings.first_segment_characters,
+        segment_characters=settings.segment_characters,
+    )
+
+
+def _given(value: Given | None, otherwise: Given) -> Given:
+    return otherwise if value is None else value
 
 
 def _ignored(body: SpeechBody) -> str:

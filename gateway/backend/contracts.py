@@ -35,6 +35,7 @@ class ModelContract:
     is_batched: bool
     takes_cancel: bool
     sample_rate_hz: int
+    max_text_characters: int | None
     voices: tuple[Voice, ...]
 
     def request(self, request: SynthesisRequest, request_id: str) -> service_pb2.ModelInferRequest:
@@ -105,6 +106,7 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
             sample_rate_hz=_checked_rate(
                 int(parameters.get("sample_rate_hz", default_sample_rate_hz))
             ),
+            max_text_characters=_optional_count(parameters.get("max_text_characters")),
             voices=tuple(
                 Voice(voice["id"], config.name, voice.get("language"))
                 for voice in json.loads(parameters.get("voices", "[]"))
@@ -113,7 +115,7 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MisconfiguredError(
             f"the parameters of Triton's model '{config.name}' cannot be read: voices is a JSON "
-            'list of {"id", "language"}, sample_rate_hz a number',
+            'list of {"id", "language"}, sample_rate_hz and max_text_characters numbers',
             detail=repr(error),
         ) from error
 
@@ -122,6 +124,14 @@ def _checked_rate(rate_hz: int) -> int:
     if rate_hz not in SAMPLE_RATES_HZ:
         raise ValueError(f"a sample rate of {rate_hz} Hz; {SAMPLE_RATES_HZ} is possible")
     return rate_hz
+
+
+def _optional_count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if (count := int(text)) < 1:
+        raise ValueError(f"max_text_characters is {count}; at least 1 is possible")
+    return count
 
 
 def _array(output: Any, raw: bytes) -> npt.NDArray[Any]:

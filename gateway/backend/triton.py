@@ -88,6 +88,10 @@ class TritonSynthesizer:
         """See Synthesizer.takes."""
         return tensor in (await self._contract(model)).inputs
 
+    async def max_text_characters(self, model: str) -> int | None:
+        """See Synthesizer.max_text_characters."""
+        return (await self._contract(model)).max_text_characters
+
     async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""
         reasons = {}

@@ -40,8 +40,8 @@ class SpeechRecord:
         self.accepted_at_seconds = self.clock()
 
     def received(self, audio_seconds: float, finish_reason: str | None = None) -> None:
-        """Note a chunk of the model."""
-        self.audio_seconds += audio_seconds
+        """Note how much audio there is after another chunk of the model."""
+        self.audio_seconds = audio_seconds
         self.finish_reason = finish_reason or self.finish_reason
 
     def sent(self) -> None:

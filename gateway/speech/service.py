@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.audio.encoders import UNCOMPRESSED, with_true_sizes
 from gateway.audio.pipeline import AudioPipeline
-from gateway.errors import BackendFailedError, UnknownVoiceError
+from gateway.errors import BackendFailedError, InvalidRequestError, UnknownVoiceError
+from gateway.speech.languages import is_same_language
 from gateway.speech.record import SpeechRecord
-from gateway.speech.types import SAMPLE_RATE_HZ
+from gateway.speech.segments import SegmentChunk, in_thread, speak_ahead
+from gateway.speech.types import SAMPLE_RATE_HZ, Voice
+from gateway.text.prepare import segments
 from speech_wire import PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from gateway.speech.admission import Admission
     from gateway.speech.aliases import Aliases
@@ -32,8 +37,8 @@ class SpeechStream:
     def __init__(
         self,
         record: SpeechRecord,
-        first: PcmChunk,
-        chunks: AsyncGenerator[PcmChunk, None],
+        first: SegmentChunk,
+        chunks: AsyncGenerator[SegmentChunk, None],
         pipeline: AudioPipeline,
         stack: AsyncExitStack,
     ) -> None:
@@ -70,15 +75,17 @@ class SpeechStream:
             yield await self._packet(chunk)
         yield await self._pipeline.flush()
 
-    async def _packet(self, chunk: PcmChunk) -> bytes:
-        if chunk.sample_rate_hz != self._first.sample_rate_hz:
+    async def _packet(self, item: SegmentChunk) -> bytes:
+        chunk, begins_segment = item
+        first_hz = self._first.chunk.sample_rate_hz
+        if chunk.sample_rate_hz != first_hz:
             raise BackendFailedError(
                 "the model changed its sample rate within an utterance",
-                detail=f"{self._first.sample_rate_hz} to {chunk.sample_rate_hz} Hz",
+                detail=f"{first_hz} to {chunk.sample_rate_hz} Hz",
             )
-        seconds = len(chunk.samples) / (chunk.sample_rate_hz or 1) / self._pipeline.speed
-        self.record.received(seconds, chunk.finish_reason)
-        return await self._pipeline.push(chunk.samples)
+        packet = await self._pipeline.push(chunk.samples, begins_segment=begins_segment)
+        self.record.received(self._pipeline.seconds, chunk.finish_reason)
+        return packet
 
     async def aclose(self) -> None:
         """Cancel what still runs, give back the permit and hand the record on. Idempotent."""
@@ -113,54 +120,68 @@ class SpeechService:
             with record.failures():
                 async with job.deadline.limit("no audio before the deadline"):
                     await stack.enter_async_context(self._admission.permit())
-                    request = await self._request(job)
-                    chunks = await self._start(job, request, stack)
-                    first = await _first_audio(chunks)
-                rate = first.sample_rate_hz or SAMPLE_RATE_HZ
-                is_native = self._keep_native_rate and job.audio_format in UNCOMPRESSED
-                to_hz = rate if is_native else SAMPLE_RATE_HZ
-                speed = job.speed if request.speed is None else 1.0
-                pipeline = AudioPipeline(job.audio_format, rate, to_hz, speed)
+                    voice = await self._voice(job)
+                    segments = in_thread(await self._segments(job, voice))
+                    request = await self._request(job, voice)
+                    chunks = speak_ahead(segments, partial(self._speak, job, request))
+                    await stack.enter_async_context(aclosing(chunks))
+                    first = await anext(chunks)
+                pipeline = self._pipeline(job, request, first.chunk.sample_rate_hz)
             return SpeechStream(record, first, chunks, pipeline, stack.pop_all())
 
-    async def _request(self, job: SpeechJob) -> SynthesisRequest:
+    async def segments(self, job: SpeechJob) -> list[str]:
+        """Return the text as the model would get it, piece by piece; raises SpeechError."""
         voice = await self._voice(job)
+        return [segment async for segment in in_thread(await self._segments(job, voice))]
+
+    async def _request(self, job: SpeechJob, voice: Voice) -> SynthesisRequest:
         # A model that can speak faster does it better than any filter behind it.
         is_native = job.speed != 1.0 and await self._synthesizer.takes(job.model, "speed")
-        return SynthesisRequest(
-            target_text=job.text,
-            voice=voice,
-            seed=job.seed,
-            speed=job.speed if is_native else None,
-        )
+        speed = job.speed if is_native else None
+        return SynthesisRequest(target_text="", voice=voice.id, seed=job.seed, speed=speed)
 
-    async def _start(
-        self, job: SpeechJob, request: SynthesisRequest, stack: AsyncExitStack
+    def _speak(
+        self, job: SpeechJob, request: SynthesisRequest, text: str
     ) -> AsyncGenerator[PcmChunk, None]:
-        chunks = self._synthesizer.stream(job.model, request, job.deadline, job.request_id)
-        return await stack.enter_async_context(aclosing(chunks))
+        request = replace(request, target_text=text)
+        return self._synthesizer.stream(job.model, request, job.deadline, job.request_id)
 
-    async def _voice(self, job: SpeechJob) -> str:
-        """Return the model's own name of the voice: a name it has itself is never an alias."""
+    def _pipeline(
+        self, job: SpeechJob, request: SynthesisRequest, from_hz: int | None
+    ) -> AudioPipeline:
+        from_hz = from_hz or SAMPLE_RATE_HZ
+        is_native = self._keep_native_rate and job.audio_format in UNCOMPRESSED
+        to_hz = from_hz if is_native else SAMPLE_RATE_HZ
+        speed = job.speed if request.speed is None else 1.0
+        return AudioPipeline(job.audio_format, from_hz, to_hz, speed, job.pause_seconds)
+
+    async def _segments(self, job: SpeechJob, voice: Voice) -> Iterator[str]:
+        policy = job.text_policy
+        language = job.language or voice.language
+        if job.language and voice.language and not is_same_language(job.language, voice.language):
+            raise InvalidRequestError(
+                f"'language' is {job.language!r}, but voice {voice.id!r} speaks {voice.language}; "
+                "GET /v1/audio/voices names each voice's language",
+                param="language",
+            )
+        most = await self._synthesizer.max_text_characters(job.model)
+        if most is not None:
+            policy = replace(policy, segment_characters=min(most, policy.segment_characters))
+        return segments(job.text, replace(policy, language=language))
+
+    async def _voice(self, job: SpeechJob) -> Voice:
+        """Return the model's voice that is meant: a name it has itself is never an alias."""
         meant = self._aliases.voice(job.model, job.voice)
         # The model may have got new ones since it was asked last.
         for is_fresh in (False, True):
             voices = await self._synthesizer.voices(job.model, is_fresh=is_fresh)
-            names = [voice.id for voice in voices]
-            if not names:
-                return meant  # A model that names no voices takes any.
-            for name in (job.voice, meant):
-                if name in names:
-                    return name
-        raise UnknownVoiceError.among(job.voice, [*names, *self._aliases.of(job.model, names)])
+            if not voices:
+                return Voice(meant, job.model)  # A model that names no voices takes any.
+            named = {voice.id: voice for voice in voices}
+            if found := named.get(job.voice) or named.get(meant):
+                return found
+        raise UnknownVoiceError.among(job.voice, [*named, *self._aliases.of(job.model, named)])
 
     def _close(self, record: SpeechRecord) -> None:
         record.close()
         self._on_closed(record)
-
-
-async def _first_audio(chunks: AsyncGenerator[PcmChunk, None]) -> PcmChunk:
-    async for chunk in chunks:
-        if len(chunk.samples):
-            return chunk
-    raise BackendFailedError("the model ended without any audio")

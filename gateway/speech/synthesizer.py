@@ -34,5 +34,8 @@ class Synthesizer(Protocol):
     async def takes(self, model: str, tensor: str) -> bool:
         """Whether the model has an input of this name; raises SpeechError."""
 
+    async def max_text_characters(self, model: str) -> int | None:
+        """Return how much text the model takes at once, None where it says nothing."""
+
     async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""

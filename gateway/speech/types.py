@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.speech.deadline import Deadline
+    from gateway.text.policy import TextPolicy
 
 SAMPLE_RATE_HZ = 24_000
 """Rate of pcm and wav, whatever the model's: OpenAI's clients assume it."""
@@ -31,5 +32,8 @@ class SpeechJob:
     text: str
     audio_format: str
     deadline: Deadline
+    text_policy: TextPolicy
     seed: int | None = None
     speed: float = 1.0
+    pause_seconds: float = 0.0
+    language: str | None = None

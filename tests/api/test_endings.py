@@ -29,6 +29,12 @@ SPEECH = "/v1/audio/speech"
 UNAVAILABLE = Abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 HALF = 2 * len(tone())
 """Bytes of the one chunk that comes before something breaks."""
+WAYS: list[dict[str, Any]] = [
+    *({"response_format": name} for name in ("mp3", "opus", "aac", "flac", "wav", "pcm")),
+    {"stream_format": "sse"},
+    {"stream": False},
+]
+EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=lambda way: str(*way.values()))
 SHORT = {
     "first_audio_timeout_seconds": 0.2,
     "gap_timeout_seconds": 0.2,
@@ -119,21 +125,21 @@ BEFORE_AUDIO = {
     "aborted": Early([UNAVAILABLE], 503, "backend_unavailable", "failed", "cannot be reached"),
     "garbage": Early([Garbage()], 502, "backend_failed", "failed", "contract"),
     "misplaced": Early([Misplaced(tone())], 502, "backend_failed", "failed", "gap"),
-    "no audio": Early([], 502, "backend_failed", "failed", "without any audio"),
-    "no samples": Early([NO_SAMPLES], 502, "backend_failed", "failed", "without any audio"),
+    "no audio": Early([], 400, "no_audio", "rejected", "made no audio"),
+    "no samples": Early([NO_SAMPLES], 400, "no_audio", "rejected", "made no audio"),
     "hang": Early([Hang()], 504, "backend_timeout", "timed_out", "silent for 0.2 s"),
     "no samples, hang": Early([NO_SAMPLES, Hang()], 504, "backend_timeout", "timed_out", "silent"),
 }
 
 
 @pytest.mark.parametrize("early", BEFORE_AUDIO.values(), ids=BEFORE_AUDIO.keys())
-@pytest.mark.parametrize("audio_format", ["wav", "pcm"])
+@EVERY_WAY
 def test_what_breaks_before_audio_is_a_real_status(
-    triton: FakeTriton, service: RunningService, audio_format: str, early: Early
+    triton: FakeTriton, service: RunningService, way: dict[str, Any], early: Early
 ) -> None:
     triton.script = Script(early.steps)
 
-    response = service.say(response_format=audio_format)
+    response = service.say(**way)
 
     assert response.status_code == early.status
     assert error_of(response)["code"] == early.code
@@ -181,6 +187,7 @@ def test_end_without_final_before_audio(triton: FakeTriton, service: RunningServ
     ("script", "outcome"),
     [
         pytest.param(Script([tone(), Fail("boom")]), "failed", id="model failed"),
+        pytest.param(Script([tone(), NO_SAMPLES, Fail("boom")]), "failed", id="no samples"),
         pytest.param(Script([tone(), Fail("invalid_input: x")]), "failed", id="invalid input"),
         pytest.param(Script([tone(), UNAVAILABLE]), "failed", id="aborted"),
         pytest.param(Script([tone()], sends_final=False), "failed", id="no FINAL"),

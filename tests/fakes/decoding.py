@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-def decode(data: bytes, rate_hz: int = 24_000) -> np.ndarray:
-    """Return the samples in a file, int16 mono."""
-    resampler = av.AudioResampler(format="s16", layout="mono", rate=rate_hz)
+
+RATE_HZ = 24_000
+
+
+def decode(data: bytes, audio_format: str = "") -> npt.NDArray[np.int16]:
+    """Return the samples in a file, mono at RATE_HZ; only pcm has to be named."""
+    if audio_format == "pcm":
+        return np.frombuffer(data, "<i2")
+    resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE_HZ)
     pieces = []
     with av.open(io.BytesIO(data)) as container:
         for frame in [*container.decode(audio=0), None]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from tritonclient.grpc import model_config_pb2
 
-from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, TensorSpec
+from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, SynthesisRequest, TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import grpc
     import numpy.typing as npt
@@ -123,7 +123,8 @@ class Script:
     """What the model does, step by step: an array is a chunk of samples, the rest is above.
 
     `is_batched` makes it like Spark-TTS's upstream: a batch dimension, and no output but the
-    waveform; `sends_final` False leaves Triton's FINAL flag out.
+    waveform; `sends_final` False leaves Triton's FINAL flag out; `by_text` chooses the steps of
+    each request.
     """
 
     steps: Sequence[Step] = field(default_factory=tones)
@@ -134,6 +135,8 @@ class Script:
     takes_speed: bool = False
     is_speech_model: bool = True
     sends_final: bool = True
+    max_text_characters: int | None = None
+    by_text: Callable[[SynthesisRequest], Sequence[Step]] | None = None
     voices: Sequence[dict[str, str]] = VOICES
 
     @property
@@ -168,6 +171,9 @@ class Script:
         if not self.is_batched:
             config.parameters["voices"].string_value = json.dumps(list(self.voices))
             config.parameters["sample_rate_hz"].string_value = str(self.sample_rate_hz)
+            if self.max_text_characters is not None:
+                most = str(self.max_text_characters)
+                config.parameters["max_text_characters"].string_value = most
             if self.takes_cancel:
                 config.parameters[CANCEL_PARAMETER].string_value = "true"
         return config

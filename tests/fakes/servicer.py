@@ -117,13 +117,15 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
     async def _speak(self, request: Any, context: Any) -> None:
         script, offset = self.script, 0
         try:
-            self.seen.requests.append(_decode(request, script))
+            said = _decode(request, script)
         except ValueError as error:
             await context.write(service_pb2.ModelStreamInferResponse(error_message=str(error)))
             return
+        self.seen.requests.append(said)
         self.seen.request_ids.append(request.id)
-        last = max((i for i, s in enumerate(script.steps) if isinstance(s, np.ndarray)), default=-1)
-        for index, step in enumerate(script.steps):
+        steps = script.steps if script.by_text is None else script.by_text(said)
+        last = max((i for i, s in enumerate(steps) if isinstance(s, np.ndarray)), default=-1)
+        for index, step in enumerate(steps):
             if isinstance(step, (np.ndarray, Misplaced)):
                 samples = step if isinstance(step, np.ndarray) else step.samples
                 at = offset if isinstance(step, np.ndarray) else offset + 1

@@ -20,6 +20,7 @@ from gateway.speech.deadline import Deadline
 from gateway.speech.record import OUTCOMES, SpeechRecord
 from gateway.speech.types import SpeechJob
 from gateway.telemetry.logging import log_record
+from gateway.text.policy import TextPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,15 @@ class Clock:
 
 
 def make_record(clock: Callable[[], float]) -> SpeechRecord:
-    job = SpeechJob("req_1", "hibari", "heart", "A secret.", "pcm", Deadline.after(600, clock))
+    job = SpeechJob(
+        request_id="req_1",
+        model="hibari",
+        voice="heart",
+        text="A secret.",
+        audio_format="pcm",
+        deadline=Deadline.after(600, clock),
+        text_policy=TextPolicy(),
+    )
     return SpeechRecord(job, clock)
 
 
@@ -48,7 +57,7 @@ def test_times_count_from_acceptance() -> None:
     record.received(0.25)
     record.sent()
     clock.now = 101.0
-    record.received(0.25, "stop")
+    record.received(0.5, "stop")
     record.sent()
     clock.now = 103.0
     record.close()
