@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import fastapi
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import StateDep
+from gateway.api.openapi import ERRORS, REQUESTS, SPEECH
 from gateway.api.response import RESPONSE_OF
-from gateway.api.schemas import ErrorBody, Segment, SpeechBody, SpeechPreview, TextOptions
-from gateway.audio.encoders import MEDIA_TYPES
+from gateway.api.schemas import Segment, SpeechBody, SpeechPreview, TextOptions
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
 from gateway.speech.languages import language_of
@@ -32,22 +33,13 @@ router = APIRouter(tags=["speech"])
 
 Made = TypeVar("Made")
 Given = TypeVar("Given")
+Body = Annotated[SpeechBody, fastapi.Body(openapi_examples=REQUESTS)]
 CLIENT_CLOSED_REQUEST = 499
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody} for status in (400, 401, 404, 413, 429, 500, 502, 503, 504)
-}
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The speech, streamed as it is made",
-        "content": {media_type: {} for media_type in (*MEDIA_TYPES, "text/event-stream")},
-    },
-    **ERRORS,
-}
 
 
-@router.post("/v1/audio/speech", response_class=StreamingResponse, responses=RESPONSES)
+@router.post("/v1/audio/speech", response_class=StreamingResponse, responses=SPEECH)
 @router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
-async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> Response:
+async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
     job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
     stream = await _unless_disconnected(state["service"].open(job), request.receive)
@@ -63,7 +55,7 @@ async def create_speech(body: SpeechBody, request: Request, state: StateDep) -> 
 
 
 @router.post("/v1/audio/speech/preview", responses=ERRORS)
-async def preview_speech(body: SpeechBody, request: Request, state: StateDep) -> SpeechPreview:
+async def preview_speech(body: Body, request: Request, state: StateDep) -> SpeechPreview:
     """Show what would be spoken, segment by segment, without speaking it."""
     job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
     segments = await state["service"].segments(job)
@@ -115,10 +107,10 @@ def make_job(body: SpeechBody, settings: Settings, aliases: Aliases, request_id:
         text=body.input,
         audio_format=body.response_format,
         deadline=Deadline.after(settings.request_timeout_seconds),
-        text_policy=_text_policy(body.text, settings),
+        text_policy=_text_policy(body.text_options, settings),
         seed=body.seed,
         speed=body.speed,
-        pause_seconds=_given(body.text.pause_seconds, settings.segment_pause_seconds),
+        pause_seconds=_given(body.text_options.pause_seconds, settings.segment_pause_seconds),
         language=language_of(body.language),
     )
 

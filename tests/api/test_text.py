@@ -36,7 +36,7 @@ def test_a_text_is_spoken_segment_by_segment(triton: FakeTriton, service: Runnin
 def test_the_pause_between_segments_is_what_the_caller_says(
     service: RunningService, seconds: float
 ) -> None:
-    response = service.say(input=THREE, text={"pause_seconds": seconds})
+    response = service.say(input=THREE, text_options={"pause_seconds": seconds})
 
     pause = max(0.01, seconds)
     assert len(response.content) == 2 * (2 * 7200 + round(pause * 24_000))
@@ -121,7 +121,7 @@ def test_no_segment_is_longer_than_the_model_takes(
 ) -> None:
     triton.script = Script(max_text_characters=50)
 
-    response = service.say(input="a word or two " * 100, text={"split": False})
+    response = service.say(input="a word or two " * 100, text_options={"split": False})
 
     assert response.status_code == 200
     assert max(map(len, texts(triton))) <= 50
@@ -159,7 +159,7 @@ def test_the_caller_says_how_a_text_is_prepared(
     options: dict[str, Any],
     spoken: str,
 ) -> None:
-    response = service.say(input=text, text=options)
+    response = service.say(input=text, text_options=options)
 
     assert response.status_code == 200
     assert texts(triton) == [spoken]
@@ -168,7 +168,7 @@ def test_the_caller_says_how_a_text_is_prepared(
 def test_the_settings_say_it_where_the_caller_does_not(triton: FakeTriton) -> None:
     with RunningService(triton, text_sanitize=False, text_normalize=False) as service:
         service.say(input="**3**")
-        service.say(input="**3**", text={"sanitize": True})
+        service.say(input="**3**", text_options={"sanitize": True})
 
     assert texts(triton) == ["**3**", "3"]
 
@@ -207,9 +207,9 @@ def test_a_preview_shows_what_the_model_would_get(
         ("language", "klingon", "language"),
         ("language", "fr", "language"),
         ("lang_code", "f", "language"),
-        ("text", {"sanitise": True}, "text"),
-        ("text", {"pause_seconds": 6}, "text"),
-        ("text", "plain", "text"),
+        ("text_options", {"sanitise": True}, "text_options"),
+        ("text_options", {"pause_seconds": 6}, "text_options"),
+        ("text_options", "plain", "text_options"),
     ],
 )
 @pytest.mark.parametrize("path", [SPEECH, PREVIEW])
