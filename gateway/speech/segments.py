@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
+from gateway.speech.types import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from speech_wire import PcmChunk
 
 AHEAD = 1
+MAX_AHEAD_SECONDS = 60.0
+"""How much audio waits for a slow listener at most, 6 MB at 24 kHz; the model waits then."""
 
 
 class SegmentChunk(NamedTuple):
@@ -21,6 +24,41 @@ class SegmentChunk(NamedTuple):
 
     chunk: PcmChunk
     begins_segment: bool
+
+
+class _Ahead:
+    """Chunks that are made but not yet taken: for one who makes and one who takes."""
+
+    def __init__(self) -> None:
+        self._chunks: asyncio.Queue[SegmentChunk | None] = asyncio.Queue()
+        self._seconds = 0.0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def put(self, item: SegmentChunk) -> None:
+        await self._has_room.wait()
+        self._add(_seconds(item))
+        self._chunks.put_nowait(item)
+
+    def end(self) -> None:
+        self._chunks.put_nowait(None)
+
+    async def take(self) -> SegmentChunk | None:
+        item = await self._chunks.get()
+        if item is not None:
+            self._add(-_seconds(item))
+        return item
+
+    def _add(self, seconds: float) -> None:
+        self._seconds += seconds
+        if self._seconds < MAX_AHEAD_SECONDS:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+
+def _seconds(item: SegmentChunk) -> float:
+    return len(item.chunk.samples) / (item.chunk.sample_rate_hz or SAMPLE_RATE_HZ)
 
 
 async def in_thread(segments: Iterator[str]) -> AsyncGenerator[str, None]:
@@ -46,16 +84,17 @@ async def speak_ahead(
     """Yield the chunks of all segments in order, each with one sample at least.
 
     The model works on one segment at a time. While a segment's chunks are taken, however
-    slowly, the next one is made and kept, and never more than that. Raises InvalidRequestError
-    if there is no sound at all, and BackendFailedError if a later segment has none.
+    slowly, the next one is made and kept, and never more than that, nor more than
+    MAX_AHEAD_SECONDS. Raises InvalidRequestError if there is no sound at all, and
+    BackendFailedError if a later segment has none.
     """
-    ready: asyncio.Queue[SegmentChunk | None] = asyncio.Queue()
+    ahead = _Ahead()
     free = asyncio.Semaphore(1 + AHEAD)
-    making = asyncio.create_task(_make(segments, speak, ready, free))
-    making.add_done_callback(lambda _: ready.put_nowait(None))
+    making = asyncio.create_task(_make(segments, speak, ahead, free))
+    making.add_done_callback(lambda _: ahead.end())
     is_first = True
     try:
-        while (item := await ready.get()) is not None:
+        while (item := await ahead.take()) is not None:
             if item.begins_segment and not is_first:
                 free.release()
             is_first = False
@@ -71,7 +110,7 @@ async def speak_ahead(
 async def _make(
     segments: AsyncIterable[str],
     speak: Callable[[str], AsyncGenerator[PcmChunk, None]],
-    ready: asyncio.Queue[SegmentChunk | None],
+    ahead: _Ahead,
     free: asyncio.Semaphore,
 ) -> None:
     is_first = True
@@ -81,7 +120,7 @@ async def _make(
         async with aclosing(speak(segment.strip())) as chunks:
             async for chunk in chunks:
                 if len(chunk.samples) or not begins_segment:
-                    ready.put_nowait(SegmentChunk(chunk, begins_segment))
+                    await ahead.put(SegmentChunk(chunk, begins_segment))
                     begins_segment = False
         if begins_segment:
             raise _no_audio(is_first=is_first)

@@ -116,6 +116,17 @@ def test_4000_characters_are_spoken_in_full_in_every_format(
     assert 0 <= len(decode(response.content, name)) - samples <= 2304
 
 
+def test_100_000_characters_are_spoken_where_the_limit_permits(triton: FakeTriton) -> None:
+    text = "Now this is a sentence that says a little. " * 2326
+    triton.script = Script([tone(24)])
+
+    with RunningService(triton, max_input_characters=len(text)) as service:
+        response = service.say(input=text)
+
+    assert response.status_code == 200
+    assert "".join("".join(texts(triton)).split()) == "".join(text.split())
+
+
 def test_no_segment_is_longer_than_the_model_takes(
     triton: FakeTriton, service: RunningService
 ) -> None:

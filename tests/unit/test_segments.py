@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
-from gateway.speech.segments import in_thread, speak_ahead
+from gateway.speech.segments import MAX_AHEAD_SECONDS, in_thread, speak_ahead
 from speech_wire import PcmChunk
 
 if TYPE_CHECKING:
@@ -88,6 +88,27 @@ async def test_one_segment_is_made_ahead_and_no_more() -> None:
 
     assert ahead_of_the_first == ["a", "b"]
     assert ahead_of_the_second == ["a", "b", "c"]
+
+
+async def test_a_minute_waits_for_a_slow_listener_and_no_more() -> None:
+    made = 0
+
+    async def speak(_: str) -> AsyncGenerator[PcmChunk, None]:
+        nonlocal made
+        for _ in range(1000):
+            await asyncio.sleep(0)
+            made += 1
+            yield PcmChunk(np.zeros(24_000, np.float32), 24_000)
+
+    async with aclosing(speak_ahead(texts("a"), speak)) as chunks:
+        await anext(chunks)
+        await settled()
+        while_the_first_is_played = made
+        await anext(chunks)
+        await settled()
+
+    assert while_the_first_is_played == MAX_AHEAD_SECONDS + 2
+    assert made == MAX_AHEAD_SECONDS + 3
 
 
 async def test_what_is_around_a_segment_is_not_sent() -> None:
