@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = Literal["finished", "failed", "timed_out", "cancelled", "rejected"]
 OUTCOMES: tuple[Outcome, ...] = ("finished", "failed", "timed_out", "cancelled", "rejected")
 
+Suspicion: TypeAlias = Literal["silent", "too_short"]
+SUSPICIONS: tuple[Suspicion, ...] = ("silent", "too_short")
+SHORTEST_SECONDS = 0.1
+"""The shortest words last longer: "a" takes the CPU voice 0.3 s."""
+QUIETEST_PEAK = 0.003
+"""-50 dBFS; speech peaks above -30."""
+
 
 @dataclass(slots=True)
 class SpeechRecord:
@@ -33,15 +40,17 @@ class SpeechRecord:
     first_audio_at_seconds: float | None = None
     closed_at_seconds: float | None = None
     audio_seconds: float = 0.0
+    peak: float = 0.0
     finish_reason: str | None = None
 
     def __post_init__(self) -> None:
         """Start the clock."""
         self.accepted_at_seconds = self.clock()
 
-    def received(self, audio_seconds: float, finish_reason: str | None = None) -> None:
-        """Note how much audio there is after another chunk of the model."""
+    def received(self, audio_seconds: float, peak: float, finish_reason: str | None = None) -> None:
+        """Note how much audio there is after another chunk, and its greatest sample."""
         self.audio_seconds = audio_seconds
+        self.peak = max(self.peak, peak)
         self.finish_reason = finish_reason or self.finish_reason
 
     def sent(self) -> None:
@@ -73,6 +82,15 @@ class SpeechRecord:
     def close(self) -> None:
         """Stop the clock."""
         self.closed_at_seconds = self.clock()
+
+    @property
+    def suspicion(self) -> Suspicion | None:
+        """What is odd about audio that came whole, None if nothing is."""
+        if self.outcome != "finished":
+            return None
+        if self.audio_seconds < SHORTEST_SECONDS:
+            return "too_short"
+        return "silent" if self.peak < QUIETEST_PEAK else None
 
     @property
     def first_audio_seconds(self) -> float | None:

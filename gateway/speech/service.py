@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gateway.audio.encoders import UNCOMPRESSED, with_true_sizes
 from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import BackendFailedError, InvalidRequestError, UnknownVoiceError
@@ -84,7 +86,8 @@ class SpeechStream:
                 detail=f"{first_hz} to {chunk.sample_rate_hz} Hz",
             )
         packet = await self._pipeline.push(chunk.samples, begins_segment=begins_segment)
-        self.record.received(self._pipeline.seconds, chunk.finish_reason)
+        peak = float(np.abs(chunk.samples).max(initial=0.0))
+        self.record.received(self._pipeline.seconds, peak, chunk.finish_reason)
         return packet
 
     async def aclose(self) -> None:

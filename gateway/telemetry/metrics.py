@@ -15,7 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from gateway.speech.record import OUTCOMES
+from gateway.speech.record import OUTCOMES, SUSPICIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +68,12 @@ class Metrics:
             ["model"],
             registry=self.registry,
         )
+        self._suspect = Counter(
+            "speech_suspect_audio_total",
+            "Finished requests whose audio was silent (below -50 dBFS) or too short (0.1 s)",
+            ["model", "reason"],
+            registry=self.registry,
+        )
         gauge = Gauge(
             "speech_requests_in_flight",
             "Requests that hold a permit",
@@ -81,6 +87,8 @@ class Metrics:
         for model in models:
             self._first_audio.labels(model)
             self._audio.labels(model)
+            for reason in SUSPICIONS:
+                self._suspect.labels(model, reason)
             for outcome in OUTCOMES:
                 self._requests.labels(model, outcome)
 
@@ -89,6 +97,8 @@ class Metrics:
         model = record.job.model
         self._requests.labels(model, record.outcome).inc()
         self._audio.labels(model).inc(record.audio_seconds)
+        if record.suspicion is not None:
+            self._suspect.labels(model, record.suspicion).inc()
         if record.first_audio_seconds is not None:
             self._first_audio.labels(model).observe(record.first_audio_seconds)
 

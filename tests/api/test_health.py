@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -128,6 +129,24 @@ def test_metrics_count_the_seconds_that_were_heard(service: RunningService) -> N
     values = {s.name: s.value for f in families for s in f.samples if s.name.startswith("speech_")}
     assert values["speech_audio_seconds_total"] == pytest.approx(0.6)
     assert values["speech_first_audio_seconds_count"] == 2
+
+
+def test_silent_and_too_short_audio_are_counted(
+    triton: FakeTriton, service: RunningService
+) -> None:
+    for steps in ([tone()], [np.zeros(24_000, np.float32)], [tone(240)]):
+        triton.script = Script(steps)
+        assert service.say().status_code == 200
+    assert service.log.ended.wait(3)
+
+    families = text_string_to_metric_families(service.client.get("/metrics").text)
+    suspect = {
+        s.labels["reason"]: s.value
+        for family in families
+        for s in family.samples
+        if s.name == "speech_suspect_audio_total"
+    }
+    assert suspect == {"silent": 1, "too_short": 1}
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])

@@ -54,10 +54,10 @@ def test_times_count_from_acceptance() -> None:
     record = make_record(clock)
 
     clock.now = 100.5
-    record.received(0.25)
+    record.received(0.25, 0.5)
     record.sent()
     clock.now = 101.0
-    record.received(0.5, "stop")
+    record.received(0.5, 0.5, "stop")
     record.sent()
     clock.now = 103.0
     record.close()
@@ -71,9 +71,25 @@ def test_times_count_from_acceptance() -> None:
 def test_audio_that_is_still_being_encoded_is_not_the_first_audio() -> None:
     record = make_record(Clock())
 
-    record.received(0.25)
+    record.received(0.25, 0.5)
 
     assert record.first_audio_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "peak", "suspicion"),
+    [(1.0, 0.5, None), (0.05, 0.5, "too_short"), (1.0, 0.001, "silent"), (0.0, 0.0, "too_short")],
+)
+def test_audio_that_nobody_would_call_speech_is_suspect(
+    seconds: float, peak: float, suspicion: str | None
+) -> None:
+    record = make_record(Clock())
+
+    record.received(seconds, peak)
+
+    assert record.suspicion is None
+    record.outcome = "finished"
+    assert record.suspicion == suspicion
 
 
 def test_a_running_record_has_no_total() -> None:
