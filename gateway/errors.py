@@ -5,7 +5,7 @@ SpeechError
 │   ├── UnknownModelError      404
 │   ├── UnknownVoiceError      400  as OpenAI answers
 │   └── RequestTooLargeError   413
-├── OverloadedError            429  no permit within the wait, or Triton's queue is full
+├── OverloadedError            429  no permit in time, a caller's limit, or Triton's queue is full
 ├── MisconfiguredError         500  gateway and Triton do not fit; an operator must act
 ├── BackendFailedError         502  the model failed or broke off
 ├── BackendUnavailableError    503  no Triton, or it is going away
@@ -18,12 +18,14 @@ OpenAI's error body. `detail` is for the log and never leaves the service.
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RETRY_SECONDS = 1.0
+Refusal: TypeAlias = Literal["queue_full", "wait_exceeded", "key_concurrency", "key_rate", "triton"]
+REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 
 class SpeechError(Exception):
@@ -32,7 +34,7 @@ class SpeechError(Exception):
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
     code: str = "internal_error"
-    retry_after_seconds: ClassVar[float | None] = None
+    retry_after_seconds: float | None = None
 
     def __init__(
         self,
@@ -92,12 +94,23 @@ class RequestTooLargeError(InvalidRequestError):
 
 
 class OverloadedError(SpeechError):
-    """All permits are taken; come back in a moment."""
+    """There is no room for the request now; come back in a moment. `reason` says whose limit."""
 
     status = 429
     type = "rate_limit_error"
     code = "overloaded"
-    retry_after_seconds = RETRY_SECONDS
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Refusal = "triton",
+        retry_after_seconds: float = RETRY_SECONDS,
+        **words: Any,
+    ) -> None:
+        super().__init__(message, **words)
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
 
 
 class MisconfiguredError(SpeechError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.api.deps import State
 from gateway.backend.triton import TritonSynthesizer
-from gateway.speech.admission import Admission
+from gateway.speech.admission import Admission, Limits
 from gateway.speech.service import SpeechService
 from gateway.telemetry.logging import log_record
 from gateway.telemetry.metrics import Metrics
@@ -43,8 +43,16 @@ def make_lifespan(
 
 
 def _state(settings: Settings, aliases: Aliases, synthesizer: Synthesizer) -> State:
-    admission = Admission(settings.max_concurrent_requests, settings.admission_wait_seconds)
-    metrics = Metrics(settings.models, lambda: admission.in_flight)
+    admission = Admission(
+        Limits(
+            permits=settings.max_concurrent_requests,
+            wait_seconds=settings.admission_wait_seconds,
+            max_waiting=settings.max_waiting_requests,
+            caller_concurrent=settings.key_max_concurrent_requests,
+            caller_per_minute=settings.key_requests_per_minute,
+        )
+    )
+    metrics = Metrics(settings.models, lambda: admission.in_flight, lambda: admission.waiting)
 
     def on_closed(record: SpeechRecord) -> None:
         metrics.observe(record)

@@ -62,6 +62,12 @@ class Settings(BaseSettings):
     """Requests that may be at Triton at once."""
     admission_wait_seconds: float = Field(default=0.5, ge=0)
     """How long a request waits for a permit before it gets 429."""
+    max_waiting_requests: int = Field(default=64, ge=0)
+    """Requests that may wait for a permit at once; one more gets 429 without waiting."""
+    key_max_concurrent_requests: int | None = Field(default=None, ge=1)
+    """Requests that each key may have running and waiting at once; callers without one share it."""
+    key_requests_per_minute: int | None = Field(default=None, ge=1)
+    """Requests that each key may make within any 60 seconds; callers without one share it."""
     request_timeout_seconds: float = Field(default=600.0, gt=0)
     """Deadline of a whole request; a slow listener counts too (600 is the SDK's own)."""
     first_audio_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -93,6 +99,11 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(filter(None, (name.strip() for name in value.split(","))))
         return value
+
+    @field_validator("key_max_concurrent_requests", "key_requests_per_minute", mode="before")
+    @classmethod
+    def _nothing_is_none(cls, value: object) -> object:
+        return None if value == "" else value
 
 
 def unknown_settings() -> list[str]:

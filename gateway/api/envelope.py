@@ -40,7 +40,8 @@ def error_response(error: SpeechError) -> Response:
     headers = {}
     if error.retry_after_seconds is not None:
         headers["retry-after"] = str(math.ceil(error.retry_after_seconds))
-        headers["retry-after-ms"] = str(int(error.retry_after_seconds * 1000))
+        # Rounded up: who comes a moment too early is refused again.
+        headers["retry-after-ms"] = str(math.ceil(error.retry_after_seconds * 1000))
     # ASCII, because a caller's lone surrogate cannot be sent as UTF-8.
     content = json.dumps(error_body(error), ensure_ascii=True)
     if isinstance(error, MisconfiguredError):

@@ -37,6 +37,7 @@ class SpeechRecord:
     outcome: Outcome = "cancelled"
     error: SpeechError | None = None
     accepted_at_seconds: float = field(init=False)
+    admitted_at_seconds: float | None = None
     first_audio_at_seconds: float | None = None
     closed_at_seconds: float | None = None
     audio_seconds: float = 0.0
@@ -46,6 +47,10 @@ class SpeechRecord:
     def __post_init__(self) -> None:
         """Start the clock."""
         self.accepted_at_seconds = self.clock()
+
+    def admitted(self) -> None:
+        """Note that the request has its permit."""
+        self.admitted_at_seconds = self.clock()
 
     def received(self, audio_seconds: float, peak: float, finish_reason: str | None = None) -> None:
         """Note how much audio there is after another chunk, and its greatest sample."""
@@ -91,6 +96,15 @@ class SpeechRecord:
         if self.audio_seconds < SHORTEST_SECONDS:
             return "too_short"
         return "silent" if self.peak < QUIETEST_PEAK else None
+
+    @property
+    def admission_wait_seconds(self) -> float | None:
+        """Seconds from acceptance to the permit, None if there was none."""
+        return (
+            None
+            if self.admitted_at_seconds is None
+            else self.admitted_at_seconds - self.accepted_at_seconds
+        )
 
     @property
     def first_audio_seconds(self) -> float | None:

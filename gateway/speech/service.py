@@ -122,7 +122,8 @@ class SpeechService:
             stack.callback(self._close, record)
             with record.failures():
                 async with job.deadline.limit("no audio before the deadline"):
-                    await stack.enter_async_context(self._admission.permit())
+                    await stack.enter_async_context(self._admission.permit(job.caller))
+                    record.admitted()
                     voice = await self._voice(job)
                     segments = in_thread(await self._segments(job, voice))
                     request = await self._request(job, voice)

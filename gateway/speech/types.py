@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE_HZ = 24_000
 """Rate of pcm and wav, whatever the model's: OpenAI's clients assume it."""
+ANONYMOUS = "anonymous"
+"""The caller's name where no key is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,4 @@ class SpeechJob:
     speed: float = 1.0
     pause_seconds: float = 0.0
     language: str | None = None
+    caller: str = ANONYMOUS

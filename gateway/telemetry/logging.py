@@ -27,11 +27,12 @@ def log_record(record: SpeechRecord) -> None:
     first = record.first_audio_seconds
     log.log(
         level,
-        "speech.%s request_id=%s model=%s voice=%s format=%s characters=%d "
+        "speech.%s request_id=%s caller=%s model=%s voice=%s format=%s characters=%d "
         "first_audio_seconds=%s audio_seconds=%.3f total_seconds=%.3f finish_reason=%s "
         "error=%s detail=%s",
         record.outcome,
         record.job.request_id,
+        ascii(record.job.caller),
         record.job.model,
         ascii(record.job.voice),
         record.job.audio_format,

@@ -15,6 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from gateway.errors import REFUSALS, OverloadedError
 from gateway.speech.record import OUTCOMES, SUSPICIONS
 
 if TYPE_CHECKING:
@@ -41,11 +42,32 @@ FIRST_AUDIO_BUCKETS_SECONDS = (
     30,
 )
 
+ADMISSION_WAIT_BUCKETS_SECONDS = (
+    0.001,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+)
+
 
 class Metrics:
     """The gateway's own figures in a registry of their own."""
 
-    def __init__(self, models: Sequence[str], in_flight: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        models: Sequence[str],
+        in_flight: Callable[[], float],
+        waiting: Callable[[], float],
+    ) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -74,17 +96,32 @@ class Metrics:
             ["model", "reason"],
             registry=self.registry,
         )
-        gauge = Gauge(
-            "speech_requests_in_flight",
-            "Requests that hold a permit",
+        self._admission_wait = Histogram(
+            "speech_admission_wait_seconds",
+            "From the accepted request to its permit; those refused have none",
+            ["model"],
+            buckets=ADMISSION_WAIT_BUCKETS_SECONDS,
             registry=self.registry,
         )
-        gauge.set_function(in_flight)
+        self._refused = Counter(
+            "speech_requests_refused_total",
+            "Speech requests that were answered with 429, by the limit that refused them",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._gauge("speech_requests_in_flight", "Requests that hold a permit", in_flight)
+        self._gauge("speech_requests_waiting", "Requests that wait for a permit", waiting)
         self._start_at_zero(models)
+
+    def _gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
+        Gauge(name, words, registry=self.registry).set_function(value)
 
     def _start_at_zero(self, models: Sequence[str]) -> None:
         # A rate over a counter that appears with its first error misses that error.
+        for reason in REFUSALS:
+            self._refused.labels(reason)
         for model in models:
+            self._admission_wait.labels(model)
             self._first_audio.labels(model)
             self._audio.labels(model)
             for reason in SUSPICIONS:
@@ -99,6 +136,10 @@ class Metrics:
         self._audio.labels(model).inc(record.audio_seconds)
         if record.suspicion is not None:
             self._suspect.labels(model, record.suspicion).inc()
+        if isinstance(record.error, OverloadedError):
+            self._refused.labels(record.error.reason).inc()
+        if record.admission_wait_seconds is not None:
+            self._admission_wait.labels(model).observe(record.admission_wait_seconds)
         if record.first_audio_seconds is not None:
             self._first_audio.labels(model).observe(record.first_audio_seconds)
 

@@ -115,6 +115,9 @@ def test_metrics_are_prometheus_text_with_every_outcome_at_zero(service: Running
         "speech_first_audio_seconds",
         "speech_audio_seconds",
         "speech_requests_in_flight",
+        "speech_requests_waiting",
+        "speech_admission_wait_seconds",
+        "speech_requests_refused",
     }
     assert all(family.documentation for family in families.values())
 

@@ -65,6 +65,12 @@ def test_what_passes_soon_says_so_and_nothing_else_does(error: type[SpeechError]
     assert (headers.get("retry-after"), headers.get("retry-after-ms")) == expected
 
 
+def test_an_overload_says_when_to_come_back_rounded_up() -> None:
+    headers = error_response(errors.OverloadedError("x", retry_after_seconds=12.0004)).headers
+
+    assert (headers["retry-after"], headers["retry-after-ms"]) == ("13", "12001")
+
+
 def test_a_code_of_its_own_beats_the_class() -> None:
     assert errors.InvalidRequestError("x", code="voice_not_found").code == "voice_not_found"
 

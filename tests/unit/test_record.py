@@ -36,7 +36,7 @@ class Clock:
         return self.now
 
 
-def make_record(clock: Callable[[], float]) -> SpeechRecord:
+def make_record(clock: Callable[[], float], caller: str = "anonymous") -> SpeechRecord:
     job = SpeechJob(
         request_id="req_1",
         model="hibari",
@@ -45,6 +45,7 @@ def make_record(clock: Callable[[], float]) -> SpeechRecord:
         audio_format="pcm",
         deadline=Deadline.after(600, clock),
         text_policy=TextPolicy(),
+        caller=caller,
     )
     return SpeechRecord(job, clock)
 
@@ -66,6 +67,29 @@ def test_times_count_from_acceptance() -> None:
     assert record.total_seconds == 3.0
     assert record.audio_seconds == 0.5
     assert record.finish_reason == "stop"
+
+
+def test_the_wait_for_a_permit_is_its_own_time() -> None:
+    clock = Clock()
+    record = make_record(clock)
+    before = record.admission_wait_seconds
+
+    clock.now = 100.25
+    record.admitted()
+    clock.now = 103.0
+
+    assert before is None
+    assert record.admission_wait_seconds == 0.25
+
+
+def test_the_log_line_names_the_caller_in_plain_characters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", "speech"):
+        log_record(make_record(Clock(), "ali\nce"))
+
+    [line] = caplog.messages
+    assert r"caller='ali\nce' model=" in line
 
 
 def test_audio_that_is_still_being_encoded_is_not_the_first_audio() -> None:
@@ -134,7 +158,9 @@ def test_the_log_line_has_the_reason_and_never_the_text(caplog: pytest.LogCaptur
         log_record(record)
 
     [line] = caplog.messages
-    assert line.startswith("speech.failed request_id=req_1 model=hibari voice='heart'")
+    assert line.startswith(
+        "speech.failed request_id=req_1 caller='anonymous' model=hibari voice='heart'"
+    )
     assert "error=backend_failed" in line
     assert "\n" not in line
     assert "secret" not in line

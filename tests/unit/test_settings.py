@@ -28,6 +28,9 @@ GIVEN = {
     "max_body_bytes": ("2048", 2048),
     "max_concurrent_requests": ("3", 3),
     "admission_wait_seconds": ("0", 0.0),
+    "max_waiting_requests": ("0", 0),
+    "key_max_concurrent_requests": ("2", 2),
+    "key_requests_per_minute": ("30", 30),
     "request_timeout_seconds": ("12.5", 12.5),
     "first_audio_timeout_seconds": ("4", 4.0),
     "gap_timeout_seconds": ("0.5", 0.5),
@@ -47,6 +50,9 @@ WRONG = {
     "max_body_bytes": "1",
     "max_concurrent_requests": "0",
     "admission_wait_seconds": "-1",
+    "max_waiting_requests": "-1",
+    "key_max_concurrent_requests": "0",
+    "key_requests_per_minute": "0",
     "request_timeout_seconds": "0",
     "first_audio_timeout_seconds": "soon",
     "gap_timeout_seconds": "",
@@ -155,6 +161,15 @@ def test_every_setting_is_written_down(name: str, page: str) -> None:
 def test_an_address_that_is_none_is_refused_by_name(address: str) -> None:
     with pytest.raises(SettingsError, match=r"SPEECH_TRITON_ADDRESS.*must be host:port"):
         load_settings(triton_address=address)
+
+
+def test_the_example_file_holds_the_defaults() -> None:
+    defaults = load_settings()
+
+    Path(".env").write_text((ROOT / ".env.example").read_text(encoding="utf-8"), encoding="utf-8")
+
+    assert load_settings() == defaults
+    assert unknown_settings() == []
 
 
 def test_an_env_file_that_is_not_utf_8_is_a_clear_error() -> None:
