@@ -9,6 +9,7 @@ SpeechError
 ├── MisconfiguredError         500  gateway and Triton do not fit; an operator must act
 ├── BackendFailedError         502  the model failed or broke off
 ├── BackendUnavailableError    503  no Triton, or it is going away
+│   └── NoConnectionError      503  not even a connection within the time for one
 └── BackendTimeoutError        504  nothing came in time
 
 Each carries status, type, code and param as plain values; `api.envelope` turns them into
@@ -132,6 +133,10 @@ class BackendUnavailableError(SpeechError):
     status = 503
     code = "backend_unavailable"
     retry_after_seconds = RETRY_SECONDS
+
+
+class NoConnectionError(BackendUnavailableError):
+    """What is at Triton's address did not take a connection in time."""
 
 
 class BackendTimeoutError(SpeechError):

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     """Requests that each key may make within any 60 seconds; callers without one share it."""
     request_timeout_seconds: float = Field(default=600.0, gt=0)
     """Deadline of a whole request; a slow listener counts too (600 is the SDK's own)."""
+    connect_timeout_seconds: float = Field(default=5.0, ge=0.1)
+    """How long an attempt to connect to Triton may take (0.1 is the least that gRPC keeps)."""
     first_audio_timeout_seconds: float = Field(default=30.0, gt=0)
     """How long Triton may take to its first audio."""
     gap_timeout_seconds: float = Field(default=10.0, gt=0)

@@ -16,12 +16,19 @@ from gateway.errors import (
     BackendUnavailableError,
     InvalidRequestError,
     MisconfiguredError,
+    NoConnectionError,
     OverloadedError,
     SpeechError,
 )
 from speech_wire import INVALID_INPUT
 
 ANY = None
+CONNECT_TIMEOUT_WORDS = (
+    "attempt timed out before receiving SETTINGS",
+    "connect() timed out",
+    "tcp handshaker shutdown",
+)
+"""gRPC's (1.85) for an attempt to connect that ran out of time, after and within TCP's part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,10 @@ TABLE = (
     Row(grpc.StatusCode.NOT_FOUND, "", MisconfiguredError, "Triton does not have this model"),
     Row(grpc.StatusCode.DEADLINE_EXCEEDED, "", BackendTimeoutError, "the deadline has passed"),
     Row(grpc.StatusCode.RESOURCE_EXHAUSTED, "", OverloadedError, "Triton is out of resources"),
+    *(
+        Row(grpc.StatusCode.UNAVAILABLE, words, NoConnectionError, "no connection in time")
+        for words in CONNECT_TIMEOUT_WORDS
+    ),
     Row(grpc.StatusCode.UNAVAILABLE, "", BackendUnavailableError, "Triton cannot be reached"),
     Row(ANY, "", BackendFailedError, "the speech model failed"),
 )

@@ -16,6 +16,7 @@ from gateway.errors import (
     BackendFailedError,
     BackendUnavailableError,
     InvalidRequestError,
+    NoConnectionError,
     SpeechError,
 )
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from speech_wire import PcmChunk, SynthesisRequest
 
 ASK_SECONDS = 5.0
+"""How long a connected Triton may take to answer a question."""
 CHANNEL_OPTIONS = [
     # Raw stubs keep gRPC's 4 MiB limit, 43 s of 24 kHz float32.
     ("grpc.max_receive_message_length", 2**31 - 1),
@@ -45,7 +47,11 @@ class TritonSynthesizer:
         self._models = settings.models
         self._default_rate_hz = settings.default_sample_rate_hz
         limits = StreamLimits(settings.first_audio_timeout_seconds, settings.gap_timeout_seconds)
-        self._channel = grpc.aio.insecure_channel(settings.triton_address, CHANNEL_OPTIONS)
+        self._address = settings.triton_address
+        self._connect_seconds = settings.connect_timeout_seconds
+        # Despite its name, this is how long gRPC gives an attempt to connect (else 20 s).
+        patience = ("grpc.min_reconnect_backoff_ms", round(self._connect_seconds * 1000))
+        self._channel = grpc.aio.insecure_channel(self._address, [*CHANNEL_OPTIONS, patience])
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._caller = StreamCaller(self._stub, limits)
         self._contracts: dict[str, ModelContract] = {}
@@ -75,10 +81,10 @@ class TritonSynthesizer:
                     _check_offset(chunk, expected_offset)
                     expected_offset += len(chunk.samples)
                     yield chunk
-        except BackendUnavailableError:
+        except BackendUnavailableError as error:
             # What comes back may be another model under the same name.
             self._contracts.pop(model, None)
-            raise
+            raise self._located(error) from error
 
     async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
         """See Synthesizer.voices."""
@@ -119,9 +125,22 @@ class TritonSynthesizer:
 
     async def _ask(self, method: Any, request: Any) -> Any:
         try:
-            return await method(request, timeout=ASK_SECONDS)
+            return await method(request, timeout=ASK_SECONDS + self._connecting_seconds())
         except grpc.aio.AioRpcError as error:
-            raise classify(error.code(), error.details() or "") from error
+            raise self._located(classify(error.code(), error.details() or "")) from error
+
+    def _connecting_seconds(self) -> float:
+        is_connected = self._channel.get_state() is grpc.ChannelConnectivity.READY
+        return 0.0 if is_connected else self._connect_seconds
+
+    def _located(self, error: SpeechError) -> SpeechError:
+        if not isinstance(error, NoConnectionError):
+            return error
+        message = (
+            f"no connection to Triton at {self._address} within {self._connect_seconds:g} s "
+            "(SPEECH_CONNECT_TIMEOUT_SECONDS)"
+        )
+        return NoConnectionError(message, detail=error.detail)
 
 
 def _check_offset(chunk: PcmChunk, expected: int) -> None:
