@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import math
 import sys
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from gateway.settings import Settings
 
+log = logging.getLogger("speech")
+
 FAILED = 1
 
 
@@ -31,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for warning in unknown_settings():
             print(f"warning: {warning}", file=sys.stderr)
         settings = load_settings(
-            host=options.host, port=options.port, triton_address=options.triton
+            host=options.host,
+            port=options.port,
+            triton_address=options.triton,
+            client_api_key=options.api_key,
         )
         code: int = options.run(settings, options)
     except SettingsError as error:
@@ -48,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
     )
+    parser.set_defaults(api_key=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", parents=[shared], help="start a local Triton and the service")
     up.set_defaults(run=lambda settings, _: local.up(settings))
@@ -65,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     speak.add_argument("--model", help="default: the first of the service")
     speak.add_argument("--voice", help="default: the model's first")
     speak.add_argument("--url", help="base URL of the service, default from --host and --port")
+    speak.add_argument(
+        "--api-key", metavar="KEY", help="better set SPEECH_CLIENT_API_KEY: others see your flags"
+    )
     speak.set_defaults(run=_say)
     probe = commands.add_parser("check", parents=[shared], help="say what works and what not")
     probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
@@ -73,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(settings: Settings, _: argparse.Namespace) -> int:
     configure_logging(settings.log_level)
+    keys = len(settings.known_keys) or "none, so whoever reaches the port may use it"
+    log.info("gateway.serving address=%s:%d api_keys=%s", settings.host, settings.port, keys)
     uvicorn.run(
         create_app(settings),
         host=settings.host,
@@ -90,7 +102,14 @@ def _serve(settings: Settings, _: argparse.Namespace) -> int:
 
 def _say(settings: Settings, options: argparse.Namespace) -> int:
     url = options.url or local.base_url(settings)
-    return say.say(url, options.text, options.output, model=options.model, voice=options.voice)
+    return say.say(
+        url,
+        options.text,
+        options.output,
+        model=options.model,
+        voice=options.voice,
+        api_key=settings.client_api_key.get_secret_value(),
+    )
 
 
 if __name__ == "__main__":

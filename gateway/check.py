@@ -22,8 +22,8 @@ async def check(settings: Settings) -> int:
     """Print what works and what does not; return 0 if every model really speaks."""
     print("settings:")
     for name, value in settings:
-        shown = ",".join(value) if isinstance(value, tuple) else value
-        print(f"  SPEECH_{name.upper()}={shown}")
+        shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
+        print(f"  SPEECH_{name.upper()}={'' if shown is None else shown}")
     synthesizer = TritonSynthesizer(settings)
     try:
         unready = await synthesizer.unready()

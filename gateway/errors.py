@@ -4,7 +4,8 @@ SpeechError
 ├── InvalidRequestError        400  the caller's mistake; `param` names the field
 │   ├── UnknownModelError      404
 │   ├── UnknownVoiceError      400  as OpenAI answers
-│   └── RequestTooLargeError   413
+│   ├── RequestTooLargeError   413
+│   └── UnauthenticatedError   401  no API key, or none that is known
 ├── OverloadedError            429  no permit in time, a caller's limit, or Triton's queue is full
 ├── MisconfiguredError         500  gateway and Triton do not fit; an operator must act
 ├── BackendFailedError         502  the model failed or broke off
@@ -92,6 +93,13 @@ class RequestTooLargeError(InvalidRequestError):
 
     status = 413
     code = "request_too_large"
+
+
+class UnauthenticatedError(InvalidRequestError):
+    """There is no API key in the request, or none that is known here."""
+
+    status = 401
+    code = "invalid_api_key"
 
 
 class OverloadedError(SpeechError):

@@ -179,10 +179,11 @@ def _tick(*children: Child, may_restart: bool) -> None:
 
 def _ready_line(settings: Settings) -> str:
     body = json.dumps(EXAMPLE)
+    key = "-H 'authorization: Bearer YOUR_KEY' " if settings.known_keys else ""
     return (
         f"ready: {base_url(settings)} (Triton: {settings.triton_address}); try: "
         f"curl {base_url(settings)}/v1/audio/speech -H 'content-type: application/json' "
-        f"-d '{body}' -o hello.wav"
+        f"{key}-d '{body}' -o hello.wav"
     )
 
 

@@ -18,13 +18,22 @@ TIMEOUT_SECONDS = 600
 PCM_RATE_HZ = 24_000
 
 
-def say(url: str, text: str, output: Path, *, model: str | None, voice: str | None) -> int:
+def say(
+    url: str,
+    text: str,
+    output: Path,
+    *,
+    model: str | None = None,
+    voice: str | None = None,
+    api_key: str = "",
+) -> int:
     """Write the speech to `output`, telling how much there is while it comes; 0 if all came."""
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
     started_seconds = time.monotonic()
     recording = None
     try:
         body = {"input": _sendable(text), "response_format": "pcm"}
-        with httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as client:
             body |= _names(client, model, voice)
             with client.stream("POST", "/v1/audio/speech", json=body) as response:
                 _raise_for_error(response)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from gateway.keys import ApiKey, KeyFile, check_distinct, parse_keys
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
+SECRETS = ("api_keys", "client_api_key")
 
 
 class SettingsError(Exception):
@@ -23,13 +26,29 @@ class Settings(BaseSettings):
     """The effective settings: flags override the environment, which overrides `.env`."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=ENV_FILE, extra="ignore", frozen=True
+        env_prefix=PREFIX,
+        env_file=ENV_FILE,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,  # It may be a key.
     )
 
     host: str = "127.0.0.1"
     """Address the HTTP service listens on."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port of the HTTP service."""
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = ()
+    """Keys that open the service: `name:key` or `key`, separated by commas. None: open to all."""
+    api_keys_file: Annotated[KeyFile | None, NoDecode] = None
+    """File with more of them, `name key` or `key` on each line."""
+    open_without_key: Annotated[tuple[Literal["lists", "docs", "metrics"], ...], NoDecode] = (
+        "lists",
+        "docs",
+        "metrics",
+    )
+    """What may be read without a key, besides the probes."""
+    client_api_key: SecretStr = SecretStr("")
+    """The key that `say` sends."""
     triton_address: str = "127.0.0.1:8001"
     """host:port of Triton's gRPC."""
     models: Annotated[tuple[str, ...], NoDecode] = Field(default=("hibari",), min_length=1)
@@ -95,7 +114,37 @@ class Settings(BaseSettings):
     def _empty_is_none(cls, value: object) -> object:
         return value or None
 
-    @field_validator("models", mode="before")
+    @property
+    def known_keys(self) -> tuple[ApiKey, ...]:
+        """All keys that open the service; without any it is open to everyone."""
+        return (*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ()))
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _parse_keys(cls, value: object) -> object:
+        return parse_keys(value) if isinstance(value, str) else value
+
+    @field_validator("api_keys_file", mode="before")
+    @classmethod
+    def _read_keys(cls, value: Any, others: ValidationInfo) -> object:
+        if value is None or value == "":
+            return None
+        file = value if isinstance(value, KeyFile) else KeyFile.read(Path(value))
+        known = list(others.data.get("api_keys", ()))
+        for key in file.keys:
+            known.append(key)
+            check_distinct(known)
+        return file
+
+    @field_validator("client_api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr) -> SecretStr:
+        key = value.get_secret_value()
+        if any(not "!" <= character <= "~" for character in key):
+            raise ValueError("must be visible ASCII")
+        return value
+
+    @field_validator("models", "open_without_key", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -137,7 +186,11 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         problems = [
-            f"{PREFIX}{'.'.join(map(str, e['loc'])).upper()} = {e['input']!r}: {e['msg']}"
+            f"{PREFIX}{'.'.join(map(str, e['loc'])).upper()} = {_shown(e)}: {e['msg']}"
             for e in error.errors()
         ]
         raise SettingsError("; ".join(problems)) from error
+
+
+def _shown(problem: Any) -> str:
+    return "(not shown)" if problem["loc"][0] in SECRETS else repr(problem["input"])

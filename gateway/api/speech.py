@@ -41,7 +41,13 @@ CLIENT_CLOSED_REQUEST = 499
 @router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
 async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
-    job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
+    job = make_job(
+        body,
+        state["settings"],
+        state["aliases"],
+        request.state.request_id,
+        request.state.caller,
+    )
     stream = await _unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -57,7 +63,13 @@ async def create_speech(body: Body, request: Request, state: StateDep) -> Respon
 @router.post("/v1/audio/speech/preview", responses=ERRORS)
 async def preview_speech(body: Body, request: Request, state: StateDep) -> SpeechPreview:
     """Show what would be spoken, segment by segment, without speaking it."""
-    job = make_job(body, state["settings"], state["aliases"], request.state.request_id)
+    job = make_job(
+        body,
+        state["settings"],
+        state["aliases"],
+        request.state.request_id,
+        request.state.caller,
+    )
     segments = await state["service"].segments(job)
     return SpeechPreview(
         model=job.model,
@@ -80,7 +92,9 @@ def _headers(body: SpeechBody, stream: SpeechStream) -> dict[str, str]:
     return headers
 
 
-def make_job(body: SpeechBody, settings: Settings, aliases: Aliases, request_id: str) -> SpeechJob:
+def make_job(
+    body: SpeechBody, settings: Settings, aliases: Aliases, request_id: str, caller: str
+) -> SpeechJob:
     """Check what a schema cannot; raises InvalidRequestError or UnknownModelError."""
     model = aliases.model(body.model)
     if model not in settings.models:
@@ -112,6 +126,7 @@ def make_job(body: SpeechBody, settings: Settings, aliases: Aliases, request_id:
         speed=body.speed,
         pause_seconds=_given(body.text_options.pause_seconds, settings.segment_pause_seconds),
         language=language_of(body.language),
+        caller=caller,
     )
 
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 import soundfile
 
+from fakes.service import RunningService
 from fakes.triton import Fail, FakeTriton, Hang, Script, tone
+from gateway import local
+from gateway.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakes.service import RunningService
+KEY = "correct-horse"
 
 
 def run(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -85,6 +88,49 @@ def test_say_finds_the_service_by_its_port(service: RunningService, tmp_path: Pa
     done = run("say", "Hello.", "--port", str(service.port), folder=tmp_path)
 
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("way", ["flag", "environment"])
+def test_say_sends_the_key_that_it_is_given(triton: FakeTriton, tmp_path: Path, way: str) -> None:
+    options = ["--api-key", KEY] if way == "flag" else []
+    variables = {} if way == "flag" else {"SPEECH_CLIENT_API_KEY": KEY}
+
+    with RunningService(triton, api_keys=f"alice:{KEY}", open_without_key="") as service:
+        command = ["say", "Hello.", "--url", service.base_url]
+        done = run(*command, *options, folder=tmp_path, **variables)
+        refused = run(*command, folder=tmp_path)
+
+    assert done.returncode == 0
+    assert refused.returncode == 1
+    assert "error: 401: no API key was given" in refused.stderr
+
+
+def test_check_shows_names_and_no_keys(triton: FakeTriton, tmp_path: Path) -> None:
+    (tmp_path / "more").write_text("bob battery-staple\n", encoding="utf-8")
+
+    done = run(
+        *("check", "--triton", triton.address),
+        folder=tmp_path,
+        SPEECH_API_KEYS=f"alice:{KEY}",
+        SPEECH_API_KEYS_FILE="more",
+        SPEECH_CLIENT_API_KEY=KEY,
+    )
+
+    assert done.returncode == 0
+    assert "SPEECH_API_KEYS=alice\n" in done.stdout
+    assert "SPEECH_API_KEYS_FILE=more\n" in done.stdout
+    assert KEY not in done.stdout + done.stderr
+    assert "battery" not in done.stdout + done.stderr
+
+
+def test_a_wrong_key_ends_it_without_being_shown(tmp_path: Path) -> None:
+    done = run("serve", folder=tmp_path, SPEECH_API_KEYS=f"alice:{KEY},bob:short")
+
+    assert done.returncode == 1
+    assert "error: SPEECH_API_KEYS = (not shown): " in done.stderr
+    assert "entry 2" in done.stderr
+    assert KEY not in done.stderr
+    assert "short" not in done.stderr
 
 
 def test_say_without_a_service_is_a_clear_error(nowhere: str, tmp_path: Path) -> None:
@@ -206,3 +252,13 @@ def test_say_that_is_refused_leaves_an_older_file_alone(
     assert done.returncode == 1
     assert "holds what came before" not in done.stderr
     assert (tmp_path / "speech.wav").read_bytes() == b"older"
+
+
+@pytest.mark.parametrize(("keys", "is_named"), [("", False), (KEY, True)])
+def test_the_line_to_try_has_a_place_for_the_key_where_one_is_needed(
+    keys: str, *, is_named: bool
+) -> None:
+    line = local._ready_line(Settings(_env_file=None, api_keys=keys))
+
+    assert ("-H 'authorization: Bearer YOUR_KEY'" in line) is is_named
+    assert KEY not in line

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from gateway.keys import ApiKey, KeyFile
 from gateway.settings import Settings, SettingsError, load_settings, unknown_settings
 
 ROOT = Path(__file__).parents[2]
-GIVEN = {
+GIVEN: dict[str, tuple[str, Any]] = {
     "host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
     "port": ("9000", 9000),
+    "api_keys": ("alice:correct-horse", (ApiKey.of("alice", "correct-horse"),)),
+    "api_keys_file": ("keys", KeyFile(Path("keys"), (ApiKey.of("bob", "battery-staple"),))),
+    "open_without_key": ("docs", ("docs",)),
+    "client_api_key": ("correct-horse", SecretStr("correct-horse")),
     "triton_address": ("triton:9001", "triton:9001"),
     "models": ("hibari, spark ,", ("hibari", "spark")),
     "default_sample_rate_hz": ("22050", 22050),
@@ -67,6 +74,7 @@ EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("keys").write_text("bob battery-staple\n", encoding="utf-8")
 
 
 def variable(name: str) -> str:
