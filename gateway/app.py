@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.errors import ServerErrorMiddleware
 
 from gateway.api import catalogue, envelope, health, speech
 from gateway.api.keys import RequireKey
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.speech.synthesizer import Synthesizer
 
+EXPOSED_HEADERS = (
+    "content-disposition",
+    "retry-after",
+    "retry-after-ms",
+    "www-authenticate",
+    "x-channels",
+    "x-request-id",
+    "x-sample-rate",
+    "x-should-retry",
+    "x-speech-ignored",
+)
+"""What a page in a browser may read of our answers, besides content-type and cache-control."""
+
 
 def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> FastAPI:
     """Return the service; without a synthesizer it speaks through the Triton of the settings.
@@ -26,18 +41,36 @@ def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> Fa
     Raises SettingsError for a setting that only shows here that it is wrong.
     """
     aliases = load_aliases(settings.aliases_file, settings.models)
-    keys = settings.known_keys
     app = FastAPI(
         title="speech-gateway",
         version=version("speech-gateway"),
         lifespan=make_lifespan(settings, aliases, synthesizer),
         # For the button on the page of /docs; RequireKey is what asks for the key.
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if keys else [],
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if settings.known_keys else [],
     )
     envelope.install(app)
     for router in (speech.router, catalogue.router, health.router):
         app.include_router(router)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    app.add_middleware(RequireKey, keys=keys, open_without_key=settings.open_without_key)
-    app.add_middleware(RequestId)
+    _add_middleware(app, settings)
     return app
+
+
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Add what lies around the routes, from the inside out."""
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        RequireKey, keys=settings.known_keys, open_without_key=settings.open_without_key
+    )
+    # Starlette has one of its own outside of all that is added, where an answer would have
+    # neither its id nor what lets a browser read it.
+    app.add_middleware(ServerErrorMiddleware, handler=envelope.unexpected_error)
+    app.add_middleware(RequestId)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=("GET", "HEAD", "POST"),
+            # All, since OpenAI's SDK sends a dozen of its own. No credentials: a key is none.
+            allow_headers=("*",),
+            expose_headers=EXPOSED_HEADERS,
+        )

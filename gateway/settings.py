@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from gateway.keys import ApiKey, KeyFile, check_distinct, parse_keys
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*?#@A-Z]+")
 SECRETS = ("api_keys", "client_api_key")
 
 
@@ -47,6 +49,8 @@ class Settings(BaseSettings):
         "metrics",
     )
     """What may be read without a key, besides the probes."""
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Origins of pages that may use the service from a browser, separated by commas; `*`: all."""
     client_api_key: SecretStr = SecretStr("")
     """The key that `say` sends."""
     triton_address: str = "127.0.0.1:8001"
@@ -144,7 +148,18 @@ class Settings(BaseSettings):
             raise ValueError("must be visible ASCII")
         return value
 
-    @field_validator("models", "open_without_key", mode="before")
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin != "*" and not ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"{origin!r} is no origin; it must be scheme://host or scheme://host:port as "
+                    "browsers send it (lower case, no path, no slash at the end), or *"
+                )
+        return value
+
+    @field_validator("models", "open_without_key", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

@@ -51,11 +51,10 @@ def error_response(error: SpeechError) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of the app leave in OpenAI's shape."""
+    """Make every error that the app foresees leave in OpenAI's shape."""
     app.add_exception_handler(SpeechError, _speech_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unexpected_error)
 
 
 async def _speech_error(_: Request, error: Any) -> Response:
@@ -80,14 +79,11 @@ async def _http_error(request: Request, error: Any) -> Response:
     return response
 
 
-async def _unexpected_error(request: Request, error: Exception) -> Response:
-    # Starlette raises the error again after this answer, so the server logs the traceback. It
-    # answers outside all middleware, so the id has to be set here.
-    response = error_response(
+async def unexpected_error(_: Request, error: Exception) -> Response:
+    """Answer an error of our own; Starlette then raises it again, so the server logs it."""
+    return error_response(
         SpeechError("an internal error; the service's log has the details", detail=repr(error))
     )
-    response.headers[REQUEST_ID_HEADER] = getattr(request.state, "request_id", "")
-    return response
 
 
 def explain(problem: Any) -> InvalidRequestError:

@@ -18,6 +18,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "api_keys": ("alice:correct-horse", (ApiKey.of("alice", "correct-horse"),)),
     "api_keys_file": ("keys", KeyFile(Path("keys"), (ApiKey.of("bob", "battery-staple"),))),
     "open_without_key": ("docs", ("docs",)),
+    "cors_origins": (
+        "https://a.example, tauri://localhost",
+        ("https://a.example", "tauri://localhost"),
+    ),
     "client_api_key": ("correct-horse", SecretStr("correct-horse")),
     "triton_address": ("triton:9001", "triton:9001"),
     "models": ("hibari, spark ,", ("hibari", "spark")),
@@ -180,6 +184,24 @@ def test_the_example_file_holds_the_defaults() -> None:
 
     assert load_settings() == defaults
     assert unknown_settings() == []
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "a.example",
+        "https://a.example/",
+        "https://A.example",
+        "https://*.example",
+        "https://",
+        "//a",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_refused_by_name(origin: str) -> None:
+    with pytest.raises(SettingsError, match=r"SPEECH_CORS_ORIGINS.* is no origin") as wrong:
+        load_settings(cors_origins=f"http://localhost:3000,{origin}")
+
+    assert repr(origin) in str(wrong.value)
 
 
 def test_an_env_file_that_is_not_utf_8_is_a_clear_error() -> None:
