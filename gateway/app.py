@@ -14,6 +14,7 @@ from gateway.api import catalogue, envelope, health, speech
 from gateway.api.keys import RequireKey
 from gateway.api.limits import BodyLimit
 from gateway.api.request_id import RequestId
+from gateway.api.root_path import RootPath
 from gateway.lifespan import make_lifespan
 from gateway.speech.aliases import load_aliases
 
@@ -65,6 +66,8 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     # neither its id nor what lets a browser read it.
     app.add_middleware(ServerErrorMiddleware, handler=envelope.unexpected_error)
     app.add_middleware(RequestId)
+    if settings.root_path:
+        app.add_middleware(RootPath, root_path=settings.root_path)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -16,6 +16,7 @@ from gateway.keys import ApiKey, KeyFile, check_distinct, parse_keys
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
+ROOT_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*?#@A-Z]+")
 SECRETS = ("api_keys", "client_api_key")
 
@@ -39,6 +40,8 @@ class Settings(BaseSettings):
     """Address the HTTP service listens on."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port of the HTTP service."""
+    root_path: str = ""
+    """Path that the service has behind a proxy (`/tts`), whether or not that takes it off."""
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = ()
     """Keys that open the service: `name:key` or `key`, separated by commas. None: open to all."""
     api_keys_file: Annotated[KeyFile | None, NoDecode] = None
@@ -146,6 +149,13 @@ class Settings(BaseSettings):
         key = value.get_secret_value()
         if any(not "!" <= character <= "~" for character in key):
             raise ValueError("must be visible ASCII")
+        return value
+
+    @field_validator("root_path")
+    @classmethod
+    def _is_prefix(cls, value: str) -> str:
+        if value and not ROOT_PATH.fullmatch(value):
+            raise ValueError("must be empty or like /tts or /apps/tts, without a slash at the end")
         return value
 
     @field_validator("cors_origins")

@@ -72,7 +72,8 @@ async def _http_error(request: Request, error: Any) -> Response:
             "nested too deep, its numbers of ordinary length"
         )
         return error_response(InvalidRequestError(message, code="invalid_json"))
-    message = f"{request.method} {request.url.path}: {error.detail}; GET /docs lists what is here"
+    docs = f"{request.scope.get('root_path', '')}/docs"
+    message = f"{request.method} {request.url.path}: {error.detail}; GET {docs} lists what is here"
     response = error_response(InvalidRequestError(message, code="unknown_url"))
     response.status_code = error.status_code
     response.headers.update(error.headers or {})

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 GIVEN: dict[str, tuple[str, Any]] = {
     "host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
     "port": ("9000", 9000),
+    "root_path": ("/apps/tts", "/apps/tts"),
     "api_keys": ("alice:correct-horse", (ApiKey.of("alice", "correct-horse"),)),
     "api_keys_file": ("keys", KeyFile(Path("keys"), (ApiKey.of("bob", "battery-staple"),))),
     "open_without_key": ("docs", ("docs",)),
@@ -184,6 +185,12 @@ def test_the_example_file_holds_the_defaults() -> None:
 
     assert load_settings() == defaults
     assert unknown_settings() == []
+
+
+@pytest.mark.parametrize("path", ["tts", "/", "/tts/", "/a//b", "/..", "/a?b", "/a b", "/a\n"])
+def test_a_prefix_that_is_no_path_is_refused_by_name(path: str) -> None:
+    with pytest.raises(SettingsError, match=r"SPEECH_ROOT_PATH = .*must be empty or like /tts"):
+        load_settings(root_path=path)
 
 
 @pytest.mark.parametrize(
