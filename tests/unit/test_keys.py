@@ -83,6 +83,7 @@ def test_nothing_that_is_kept_or_shown_has_the_key_in_it() -> None:
     shown = f"{settings!r} {settings} {settings.known_keys!r} {[str(v) for _, v in settings]}"
 
     assert names(settings.known_keys) == ["alice", "bob"]
+    assert not [key for key in settings.known_keys if repr(key.digest) in shown]
     assert not [secret for secret in (SECRET, OTHER, "sent-as-it-is") if secret in shown]
 
 
