@@ -16,6 +16,7 @@ from gateway.errors import (
     OverloadedError,
     RequestTooLargeError,
     SpeechError,
+    UnauthenticatedError,
     UnknownModelError,
 )
 
@@ -65,6 +66,7 @@ EXAMPLES: tuple[tuple[SpeechError, str], ...] = (
         InvalidRequestError("'speed': Input should be less than or equal to 4", param="speed"),
         "The request cannot be served as it is; `param` names the field",
     ),
+    (UnauthenticatedError("no API key was given"), "A key is needed, or this one is not known"),
     (UnknownModelError.among("tts-9", ["hibari", "tts-1"]), "No such model here"),
     (RequestTooLargeError("the body is larger than 1048576 bytes"), "The body is too large"),
     (

@@ -124,8 +124,8 @@ class Metrics:
             self._admission_wait.labels(model)
             self._first_audio.labels(model)
             self._audio.labels(model)
-            for reason in SUSPICIONS:
-                self._suspect.labels(model, reason)
+            for suspicion in SUSPICIONS:
+                self._suspect.labels(model, suspicion)
             for outcome in OUTCOMES:
                 self._requests.labels(model, outcome)
 

@@ -213,7 +213,7 @@ def test_openais_sdk_raises_its_own_error_with_our_words_and_does_not_ask_again(
 def test_openais_sdk_speaks_with_a_good_key(guarded: RunningService) -> None:
     with openai.OpenAI(base_url=f"{guarded.base_url}/v1", api_key=ALICE) as sdk:
         assert len(sdk.audio.speech.create(**SAID).content) == 14_400
-        assert [model.id for model in sdk.models.list()] == ["hibari"]
+        assert next(iter(sdk.models.list())).id == "hibari"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from fakes.triton import FakeTriton
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STATUSES = ("400", "401", "404", "413", "429", "500", "502", "503", "504")
 SPEECH = "/v1/audio/speech"
 
 
@@ -40,7 +41,7 @@ def test_every_error_has_its_schema_and_an_example_of_it(page: dict[str, Any], p
     responses = page["paths"][path]["post"]["responses"]
 
     errors = {status: answer for status, answer in responses.items() if status != "200"}
-    assert errors.keys() == {"400", "404", "413", "429", "500", "502", "503", "504", "default"}
+    assert errors.keys() == {*STATUSES, "default"}
     for status, answer in errors.items():
         content = answer["content"]["application/json"]
         assert content["schema"] == {"$ref": "#/components/schemas/ErrorBody"}
