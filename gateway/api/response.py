@@ -75,8 +75,8 @@ class SpeechResponse(StreamingResponse):
 class SpeechEvents(SpeechResponse):
     """Sends the packets as OpenAI's events: deltas whose audio joined is the file, then "done".
 
-    If the model breaks off, the last event is an error instead: its `error` is that of an error
-    body, which OpenAI's SDKs raise.
+    If the model breaks off, the last event is an error instead, whose `error` is that of an error
+    body, and the body has no end either: some clients skip events that they do not know.
     """
 
     def __init__(self, stream: SpeechStream, headers: dict[str, str]) -> None:
@@ -91,7 +91,7 @@ class SpeechEvents(SpeechResponse):
         with suppress(SpeechError):
             async with Deadline.after(LAST_WORD_SECONDS).limit("the listener took too long"):
                 await send(_body(_event(last), more=True))
-                await send(_body(b"", more=False))
+                await super()._end(send, error)
 
     def _framed(self, packet: bytes) -> bytes:
         audio = base64.b64encode(packet).decode()

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from fakes.service import SAID, RunningService, assert_ended
@@ -69,14 +70,22 @@ def test_events_come_while_the_model_still_speaks(
     [(Fail("boom"), "backend_failed", "failed"), (Hang(), "backend_timeout", "timed_out")],
     ids=["fails", "hangs"],
 )
-def test_a_model_that_breaks_off_is_an_error_event_and_no_done(
+def test_a_model_that_breaks_off_is_an_error_event_and_a_body_without_end(
     triton: FakeTriton, step: Any, code: str, outcome: str
 ) -> None:
+    """LiveKit's plugin skips events that it does not know: it has to see the broken body."""
     triton.script = Script([tone(), step])
+    request = SAID | {"stream_format": "sse"}
+    received: list[str] = []
 
     with RunningService(triton, gap_timeout_seconds=0.2) as service:
-        *deltas, last = events(service.say(stream_format="sse").text)
+        with (
+            pytest.raises(httpx.RemoteProtocolError),
+            service.client.stream("POST", SPEECH, json=request) as response,
+        ):
+            received.extend(response.iter_text())
 
+        *deltas, last = events("".join(received))
         assert len(audio(deltas)) == 2 * len(tone())
         assert last["type"] == "speech.audio.error"
         assert last["error"]["code"] == code
