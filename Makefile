@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CLIENTS := .venv-clients
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run test lint format lock bench-hop clean
+.PHONY: help run test test-clients lint format lock bench-hop clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -12,8 +13,13 @@ help: ## Show what there is.
 run: $(VENV)/run.stamp ## Start Triton with the CPU voice and the gateway; Ctrl-C stops both.
 	@exec $(BIN)/speech-gateway up
 
-test: $(VENV)/test.stamp ## Run all tests, those on the real Triton included.
-	$(BIN)/python -m pytest -m "triton or not triton"
+test: $(VENV)/test.stamp ## Run all tests but the clients', those on the real Triton included.
+	$(BIN)/python -m pytest -m "not clients"
+
+# The clients' warnings are not ours. LiteLLM asks the network for prices unless told not to.
+test-clients: $(VENV)/test.stamp $(CLIENTS)/stamp ## Run other projects' clients against the service (needs Node).
+	LITELLM_LOCAL_MODEL_COST_MAP=True $(CLIENTS)/bin/python -m pytest -m clients -W ignore \
+	  --confcutdir=tests/clients tests/clients
 
 lint: $(VENV)/test.stamp ## Check style, types and the format of the code.
 	$(BIN)/ruff check .
@@ -27,16 +33,20 @@ format: $(VENV)/test.stamp ## Format the code.
 bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one.
 	$(BIN)/python tests/bench/hop.py
 
-lock: ## Resolve the versions anew (needs uv).
+lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --extra embedded --extra build \
 	  pyproject.toml -o requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --extra dev --extra build \
 	  --constraint requirements.lock pyproject.toml -o tests/requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate \
+	  tests/clients/requirements.in -o tests/clients/requirements.lock
+	npm update --prefix tests/clients --package-lock-only --omit-lockfile-registry-resolved
 
 clean: ## Remove the environment and what tools left.
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
@@ -53,4 +63,15 @@ $(VENV)/run.stamp: requirements.lock pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/test.stamp: tests/requirements.lock $(VENV)/run.stamp
 	$(PIP) install --quiet --require-hashes -r tests/requirements.lock
+	@touch $@
+
+# The clients' packages do not go with ours, and Pipecat needs Python 3.11.
+$(CLIENTS)/stamp: tests/clients/requirements.lock tests/clients/package-lock.json
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: this is $$($(PYTHON) --version), Pipecat needs 3.11: make test-clients PYTHON=python3.11" >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "error: npm is missing; on Debian or Ubuntu: apt-get install nodejs npm" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+	  -r tests/clients/requirements.lock
+	npm ci --prefix tests/clients --no-audit --no-fund
 	@touch $@
