@@ -4,7 +4,7 @@
 import OpenAI from "openai";
 
 const [how, baseURL, request] = process.argv.slice(2);
-const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
+const client = new OpenAI({ baseURL, apiKey: "client-key", maxRetries: 0 });
 
 try {
   const response = await client.audio.speech.create(JSON.parse(request));

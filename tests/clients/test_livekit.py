@@ -16,7 +16,7 @@ def synthesize(service: Any, text: str, **options: Any) -> Any:
     """Return what the plugin makes of a text: one frame of 24 kHz, mono."""
 
     async def collect() -> Any:
-        tts = TTS(base_url=service.base_url, api_key="none", **options)
+        tts = TTS(base_url=service.base_url, api_key="client-key", **options)
         try:
             return await tts.synthesize(text, conn_options=ONCE).collect()
         finally:
@@ -36,14 +36,14 @@ def test_all_of_the_speech_is_heard(service: Any, options: Any) -> None:
     assert (frame.sample_rate, frame.num_channels) == (24_000, 1)
     assert frame.samples_per_channel == service.decoded_samples
     [heard] = service.heard()
-    assert heard == {"text": service.said["input"], "voice": "ash"}
+    assert heard == {"text": service.said["input"], "voice": "heart"}
 
 
 def test_the_first_frame_comes_before_the_model_has_finished(service: Any) -> None:
     """The plugin itself ends a stream with 10 ms of silence."""
 
     async def listen() -> tuple[int, int]:
-        tts = TTS(base_url=service.base_url, api_key="none", response_format="pcm")
+        tts = TTS(base_url=service.base_url, api_key="client-key", response_format="pcm")
         async with tts.synthesize("Hello.", conn_options=ONCE) as frames:
             first = (await anext(frames)).frame.samples_per_channel
             service.release()

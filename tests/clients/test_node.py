@@ -75,4 +75,4 @@ def test_the_vercel_ai_sdk_speaks(service: Any) -> None:
     assert json.loads(said) == {"mediaType": "audio/mpeg", "format": "mp3"}
     assert len(decode(audio)) == service.decoded_samples
     [heard] = service.heard()
-    assert heard == {"text": service.said["input"], "voice": service.said["voice"]}
+    assert heard == {"text": service.said["input"], "voice": "heart"}

@@ -29,13 +29,13 @@ MISTAKES = pytest.mark.parametrize(
 
 @pytest.fixture
 def client(service: Any) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=service.base_url, api_key="none") as made:
+    with openai.OpenAI(base_url=service.base_url, api_key="client-key") as made:
         yield made
 
 
 @pytest.fixture
 def asynchronous(service: Any) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=service.base_url, api_key="none")
+    return openai.AsyncOpenAI(base_url=service.base_url, api_key="client-key")
 
 
 def length(name: str, data: bytes) -> int:

@@ -17,7 +17,7 @@ def speak(service: Any, text: str, **settings: Any) -> tuple[Any, Any]:
     async def run() -> tuple[Any, Any]:
         async with DefaultAsyncHttpxClient() as http:
             tts = OpenAITTSService(
-                api_key="none",
+                api_key="client-key",
                 base_url=service.base_url,
                 http_client=http,
                 sample_rate=24_000,
@@ -37,7 +37,7 @@ def test_all_of_the_speech_is_heard(service: Any) -> None:
     assert sum(frame.num_frames for frame in audio) == service.samples
     assert [frame for frame in back if isinstance(frame, ErrorFrame)] == []
     [heard] = service.heard()
-    assert heard == {"text": service.said["input"], "voice": "alloy"}
+    assert heard == {"text": service.said["input"], "voice": "heart"}
 
 
 def test_a_mistake_is_an_error_frame_with_the_services_words(service: Any) -> None:

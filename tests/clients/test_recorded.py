@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def http(service: Any) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.base_url) as client:
+    headers = {"authorization": "Bearer client-key"}
+    with httpx.Client(base_url=service.base_url, headers=headers) as client:
         yield client
 
 
@@ -30,6 +31,8 @@ def http(service: Any) -> Iterator[httpx.Client]:
 )
 def test_open_webui_lists_without_a_key(http: httpx.Client, path: str, of: str) -> None:
     """0.12.4 reads `id` of each model, `id` and `name` of each voice, and sends no key."""
+    del http.headers["authorization"]
+
     found = http.get(path).raise_for_status().json()[of]
 
     assert found
@@ -41,17 +44,26 @@ def test_open_webui_speaks(service: Any, http: httpx.Client) -> None:
     """0.12.4 names no format, expects mp3 then, and goes by the content type."""
     body = {name: service.said[name] for name in ("input", "voice", "model")}
 
-    response = http.post("/audio/speech", json=body, headers={"authorization": "Bearer none"})
+    response = http.post("/audio/speech", json=body)
 
     assert response.headers["content-type"] == "audio/mpeg"
     assert len(decode(response.content)) == service.decoded_samples
 
 
 def test_sillytavern_speaks(service: Any, http: httpx.Client) -> None:
-    """It always asks for mp3 and sends the speed as a number of its slider."""
+    """It always asks for mp3, sends the speed as a number of its slider, and may be a page."""
     body = service.said | {"speed": 1, "response_format": "mp3"}
+    asked = {
+        "origin": "http://127.0.0.1:8000",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
 
-    response = http.post("/audio/speech", json=body)
+    preflight = http.options("/audio/speech", headers=asked)
+    response = http.post("/audio/speech", json=body, headers={"origin": asked["origin"]})
+
+    assert preflight.is_success
+    assert response.headers["access-control-allow-origin"] == "*"
 
     assert response.headers["content-type"] == "audio/mpeg"
     assert len(decode(response.content)) == service.decoded_samples
@@ -86,7 +98,7 @@ def test_wyoming_openai_lists_the_voices_as_of_speaches(service: Any, http: http
 def test_wyoming_openai_reads_the_wav_from_its_first_chunk(service: Any) -> None:
     """0.8.0 opens the first 2048 bytes with `wave` and takes what follows as samples."""
     with (
-        openai.OpenAI(base_url=service.base_url, api_key="none") as client,
+        openai.OpenAI(base_url=service.base_url, api_key="client-key") as client,
         client.audio.speech.with_streaming_response.create(
             **service.said, response_format="wav"
         ) as response,

@@ -5,7 +5,7 @@ import { experimental_generateSpeech as generateSpeech } from "ai";
 
 const [baseURL, request] = process.argv.slice(2);
 const { model, voice, input: text } = JSON.parse(request);
-const openai = createOpenAI({ baseURL, apiKey: "none" });
+const openai = createOpenAI({ baseURL, apiKey: "client-key" });
 
 const { audio } = await generateSpeech({ model: openai.speech(model), voice, text });
 console.error(JSON.stringify({ mediaType: audio.mediaType, format: audio.format }));
