@@ -24,6 +24,18 @@ FORBIDDEN = {
     "triton/": ("gateway", "engine", "triton"),
     "triton/speech_wire/": ("speech_backend", "tritonclient", "google", "torch"),
     "gateway/speech/": ("gateway.api", "gateway.backend", "gateway.telemetry"),
+    # Pure functions: a text and a policy in, segments out.
+    "gateway/text/": (
+        "gateway.api",
+        "gateway.app",
+        "gateway.audio",
+        "gateway.backend",
+        "gateway.errors",
+        "gateway.lifespan",
+        "gateway.settings",
+        "gateway.speech",
+        "gateway.telemetry",
+    ),
 }
 
 # The key is used by these files and folders (with a trailing slash) only.
@@ -41,6 +53,10 @@ PLACES = {
     "soundfile": ("gateway/audio/",),
     "soxr": ("gateway/audio/",),
     "av": ("gateway/audio/",),
+    "markdown_it": ("gateway/text/",),
+    "regex": ("gateway/text/",),
+    "sentencex": ("gateway/text/",),
+    "unicode_rbnf": ("gateway/text/spelling.py",),
     "prometheus_client": ("gateway/telemetry/",),
     "torch": ("triton/speech_backend/",),
     "modal": (),

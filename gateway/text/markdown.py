@@ -66,7 +66,8 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[str]:
         if token.type == "inline":
             yield _inline(token.children or ())
         elif token.type == "fence":
-            yield f"{token.content}\n"
+            # Without lines of code, the "language" is a text after marks that merely look so.
+            yield f"{token.content or token.info}\n"
         elif token.type in ("td_close", "th_close"):
             yield ", "
         elif token.type == "tr_close":

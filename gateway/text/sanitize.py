@@ -41,7 +41,7 @@ PICTURE = (
 PICTURES = regex.compile(rf"(?: ?{PICTURE}\u200d?)+(?: (?=[.,!?;:…)\]]))?", regex.V1)
 
 ADDRESS = regex.compile(
-    r"(?<![0-9A-Za-z@])(?:(?:https?|ftp)://|www\.)[^\s<>\"“”‘’«»…\p{Han}\u3000-\u303F\uFF00-\uFFEF]++",
+    r"( ?)(?<![0-9A-Za-z@])((?:(?:https?|ftp)://|www\.)[^\s<>\"“”‘’«»…\p{Han}\u3000-\u303F\uFF00-\uFFEF]++)",
     regex.I,
 )
 DOMAIN = regex.compile(r"(?:\w++://)?(?:[^/?#@]*+@)?(?:www\.)?([^/?#:]*+)", regex.I)
@@ -57,7 +57,7 @@ def sanitize(text: str, urls: Urls) -> str:
     text = _seen(plain(_seen(text)))
     text = JOINER.sub("", PICTURES.sub(_gap, text))
     if urls != "keep":
-        text = ADDRESS.sub(lambda match: _address(match[0], drop=urls == "drop"), text)
+        text = ADDRESS.sub(_dropped if urls == "drop" else _shortened, text)
     return _tidy(text)
 
 
@@ -73,14 +73,24 @@ def _gap(match: regex.Match[str]) -> str:
     return " " if before.isalnum() and after.isalnum() else ""
 
 
-def _address(address: str, *, drop: bool) -> str:
-    bare = address.rstrip(f"{SENTENCE_END})")
+def _split_address(match: regex.Match[str]) -> tuple[str, str]:
+    """Return the address, and the marks behind it that belong to the sentence."""
+    text = match[2]
+    bare = text.rstrip(f"{SENTENCE_END})")
     unclosed = max(0, bare.count("(") - bare.count(")"))
-    closing = len(address[len(bare) :]) - len(address[len(bare) :].lstrip(")"))
-    bare = address[: len(bare) + min(unclosed, closing)]
+    closing = len(text[len(bare) :]) - len(text[len(bare) :].lstrip(")"))
+    end = len(bare) + min(unclosed, closing)
+    return text[:end], text[end:]
+
+
+def _shortened(match: regex.Match[str]) -> str:
+    bare, behind = _split_address(match)
     domain = DOMAIN.match(bare)
-    spoken = "" if drop or domain is None else domain[1]
-    return spoken + address[len(bare) :]
+    return f"{match[1]}{domain[1] if domain else bare}{behind}"
+
+
+def _dropped(match: regex.Match[str]) -> str:
+    return _split_address(match)[1]
 
 
 def _tidy(text: str) -> str:

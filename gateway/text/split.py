@@ -18,7 +18,14 @@ BLOCK_CHARACTERS = 2000
 BLOCK = regex.compile(rf"(?s).{{1,{BLOCK_CHARACTERS}}}(?:(?<=\s)|$)|.{{1,{BLOCK_CHARACTERS}}}")
 # A line, with those after it that go on with a small letter, and the blank lines behind.
 LINE = regex.compile(r"[^\n]*+(?:\n(?=\p{Ll})[^\n]*+)*+\n++|[^\n]++(?:\n(?=\p{Ll})[^\n]*+)*+")
+# The number of a list belongs to what follows.
 LIST_NUMBER = regex.compile(r"\s*\d{1,3}[.)]\s*")
+# What sentencex does not know: abbreviations before a number and a name ...
+ABBREVIATED = regex.compile(
+    r"(?i)\b(?:approx|ca|ed|eq|est|figs?|nos|pp?|sec|vol)\.\s*$|\b(?-i:Ms|Mx|Messrs)\.\s*$"
+)
+# ... and that a sentence may end with a bracket, or with "no".
+ENDS_TOO = regex.compile(r"(?:(?<=[.!?][)\]]\s)|(?<=\b[Nn]o\.\s))(?=[\p{Lu}“\"(\[])", regex.V1)
 
 SPEAKABLE = regex.compile(r"[\p{L}\p{N}]")
 CLAUSE = regex.compile(r"[,;:–)\]][\"'”’»]*+\s++|—\s*+|[、，；：。！？…」』）】؛،।]++\s*+")
@@ -70,17 +77,20 @@ def _sentences(line: str) -> Iterator[str]:
     open_sentence = ""
     for block in BLOCK.findall(line.rstrip("\n")):
         *whole, open_sentence = segment("en", open_sentence + block)
-        yield from whole
+        for sentence in whole:
+            yield from ENDS_TOO.split(sentence)
         if len(open_sentence) > BLOCK_CHARACTERS:
             yield open_sentence
             open_sentence = ""
-    yield open_sentence + ending
+    *whole, last = ENDS_TOO.split(open_sentence)
+    yield from whole
+    yield last + ending
 
 
 def _speakable(pieces: Iterable[str]) -> Iterator[str]:
     """Join each piece that has nothing to speak with the one before, or else the one after.
 
-    So does the number of a list ("1. ") with the one after.
+    The number of a list and what ends with an abbreviation are joined with the one after.
     """
     waiting: list[str] = []
     is_whole = False
@@ -91,9 +101,13 @@ def _speakable(pieces: Iterable[str]) -> Iterator[str]:
             waiting = []
             is_whole = False
         waiting.append(piece)
-        is_whole = is_whole or (has_speakable and not LIST_NUMBER.fullmatch(piece))
+        is_whole = not _is_unfinished(piece) if has_speakable else is_whole
     if waiting:
         yield "".join(waiting)
+
+
+def _is_unfinished(piece: str) -> bool:
+    return bool(LIST_NUMBER.fullmatch(piece) or ABBREVIATED.search(piece[-12:]))
 
 
 def _cut(text: str, limit: int, first: int, most: int) -> Iterator[str]:
