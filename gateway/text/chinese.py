@@ -23,7 +23,7 @@ DIALLED = (
 )
 # After these words two is 两.
 COUNTED = (
-    r"[个只次位张条件种本块元斤米天小时分钟秒周年倍双对套间家台辆架艘部首支颗棵片份碗杯瓶盒箱袋包口名人场岁"
+    r"[个只次册位张条件种本块元斤米天小时分钟秒周年倍双对套间家台辆架艘部首支颗棵片份碗杯瓶盒箱袋包口名人场岁"
     r"千万亿公升吨句篇页项层栋座门封笔匹头朵束群段道]|点(?!\d)"
 )
 # Before these it stays 二: the second floor, the second month, the second grade.
@@ -113,7 +113,8 @@ def _money(match: regex.Match[str]) -> str:
 def _unit(match: regex.Match[str]) -> str:
     unit = UNITS[match["unit"]]
     number = chinese_number(match["amount"])
-    return ("两" if number == "二" and unit[0] not in "摄华" else number) + unit
+    number = "两" if number == "二" and unit[0] not in "摄华" else number
+    return f"{number}{match['scale']}{unit}"
 
 
 def _dialled(match: regex.Match[str]) -> str:
@@ -202,7 +203,7 @@ RULES = (
     _replace(rf"(?<=(?:\d|°|℃|°C|km|kg|cm|mm|[{''.join('年月日号点时分')}]))[-–~～](?=\d)", "到"),
     *(_replace(pattern, words) for pattern, words in SIGNS),
     _replace(
-        rf"(?<![A-Za-z0-9.,])(?P<amount>{NUMBER})\s?(?P<unit>{_any(UNITS)})(?![A-Za-z0-9²³])",
+        rf"(?<![A-Za-z0-9.,])(?P<amount>{NUMBER})(?P<scale>{SCALE})\s?(?P<unit>{_any(UNITS)})(?![A-Za-z0-9²³])",
         _unit,
     ),
     _replace(r"²(?![0-9A-Za-z])", "的平方"),

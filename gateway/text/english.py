@@ -125,6 +125,10 @@ RULES = (
         r"(?P<decade>[1-9]0)['’]?s\b",
         say.decade,
     ),
+    _replace(
+        rf"(?<![\w&])({_any(LABELS)})\s?(?=[-−]?[$€£¥₹]?\.?\d)",
+        lambda match: LABELS[match[1]] + " ",
+    ),
     _replace(r"(?<![\w)\]%°.−–-])[-−](?=[$€£¥₹]?\.?\d)", "minus "),
     # Money, with its own ranges.
     _replace(
@@ -137,8 +141,7 @@ RULES = (
         rf"(?P<sign>[€£₹₩₽]|(?:{_any(CODES)})\b){PER}",
         say.money,
     ),
-    # Words before numbers, then what stands between numbers.
-    _replace(rf"(?<![\w&])({_any(LABELS)})\s?(?=\d|-\d)", lambda match: LABELS[match[1]] + " "),
+    # What stands between numbers.
     _replace(
         r"(?<=\d|\d%|\d ?[ap]m|[ap]\.m\.|\d ?(?:km|cm|mm|kg|°|°C|°F))(?:\s?[–—]\s?|[-~])(?=\d)",
         " to ",
@@ -149,12 +152,17 @@ RULES = (
         rf"(?![\d:])(?: ?{HALF})?",
         say.clock,
     ),
+    _replace(rf"(?<![\d:.])(?P<hour>1?\d)\.(?P<minute>[0-5]\d)(?P<second>) ?{HALF}", say.clock),
     _replace(rf"(?<![\d:.])(?P<hour>\d{{1,2}}) ?{HALF}", say.half_day),
+    _replace(
+        r"(?<![\d:.])(?P<hour>\d\d):(?P<minute>[0-5]\d)(?P<second>)(?P<half>)(?![\d:])", say.clock
+    ),
     _replace(r"(?<=(?<![\w:.])\d++):(?=\d++(?![\w:]))", " to "),
     _replace(
         r"(?<![\d/.])(?:(?P<whole>\d++)[ -])?(?P<over>\d{1,3})/(?P<under>\d{1,3})(?![\d/])",
         say.fraction,
     ),
+    _replace(r"(?<=(?<![\w.])\d{1,3}\.\d{1,3})/(?=\d{1,3}(?![\w/.]\d))", " out of "),
     _replace(r"\b(?P<v>[vV])\.?(?P<parts>\d++(?:\.\d++)*+)(?!\w)", say.version),
     _replace(r"(?<![\w.])(?P<v>)(?P<parts>\d++(?:\.\d++){2,}+)(?!\w)", say.version),
     _replace(

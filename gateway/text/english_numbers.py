@@ -63,7 +63,9 @@ def slashed_date(match: Match) -> str | None:
     """Read 12/25/2024, month first unless that cannot be."""
     first, second = int(match["first"]), int(match["second"])
     month, day = (first, second) if first <= len(MONTHS) else (second, first)
-    digits = match["year"] if len(match["year"]) > 2 else f"20{match['year']}"  # noqa: PLR2004
+    digits = match["year"]
+    if len(digits) == 2:  # noqa: PLR2004 - the century is POSIX's guess
+        digits = f"{20 if int(digits) < 69 else 19}{digits}"  # noqa: PLR2004
     return _date(day, month, digits)
 
 
@@ -122,6 +124,7 @@ def clock(match: Match) -> str:
     elif not half and not match["second"]:
         words = "midnight" if hour in (0, 24) else words
         words += " o'clock" if 0 < hour <= NOON else " hundred" if NOON < hour < 2 * NOON else ""
+        words += " zero zero" if hour > 2 * NOON else ""
     if match["second"]:
         words += f" and {cardinal(str(int(match['second'])))} seconds"
     return words + half
