@@ -17,7 +17,7 @@ the playing time has the next one ready before the listener hears the end of thi
 BLOCK_CHARACTERS = 2000
 BLOCK = regex.compile(rf"(?s).{{1,{BLOCK_CHARACTERS}}}(?:(?<=\s)|$)|.{{1,{BLOCK_CHARACTERS}}}")
 # A line, with those after it that go on with a small letter, and the blank lines behind.
-LINE = regex.compile(r"[^\n]*+(?:\n(?=\p{Ll})[^\n]*+)*+\n++|[^\n]++(?:\n(?=\p{Ll})[^\n]*+)*+")
+LINE = regex.compile(r"(?:[^\n]|\n(?=\p{Ll}))++\n*+|\n++")
 # The number of a list belongs to what follows.
 LIST_NUMBER = regex.compile(r"\s*\d{1,3}[.)]\s*")
 # What sentencex does not know: abbreviations before a number and a name ...

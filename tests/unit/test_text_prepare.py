@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.text import spelling
 from gateway.text.normalize import normalize
 from gateway.text.policy import TextPolicy
 from gateway.text.prepare import segments
@@ -78,10 +79,15 @@ def test_a_text_with_nothing_to_speak_gives_no_segment() -> None:
 
 
 def test_a_sentence_is_normalised_when_its_segment_is_due() -> None:
-    """The last sentence is huge, so that one who normalised it first would be noticed."""
-    text = "One sentence. " + "1 " * 200_000
+    spelled = spelling._spell.cache_info
+    waiting = segments("One sentence. I see 71234 and 81234.", TextPolicy())
 
-    assert next(segments(text, TextPolicy(sanitize=False))) == "One sentence. "
+    before = spelled().misses
+    assert next(waiting) == "One sentence. "
+    assert spelled().misses == before
+
+    assert next(waiting).startswith("I see seventy-one thousand")
+    assert spelled().misses == before + 2
 
 
 def test_the_language_decides_who_reads_the_numbers() -> None:
