@@ -8,7 +8,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 TABLE = (TESTS.parent / "gateway" / "README.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| (\d+) \| .+ \| (.+) \|$", re.M)
+ROW = re.compile(r"^\| (\d+) \| .+ \| (.+) \|$", re.MULTILINE)
 NAMED = re.compile(r"`([a-z_/]+)::(test_\w+)`")
 REASONS = ("does not apply: ", "not built: ", "not yet", "measured, not asserted: ")
 

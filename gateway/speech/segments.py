@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
 from gateway.speech.types import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from speech_wire import PcmChunk
 
@@ -61,25 +62,20 @@ def _seconds(item: SegmentChunk) -> float:
     return len(item.chunk.samples) / (item.chunk.sample_rate_hz or SAMPLE_RATE_HZ)
 
 
-async def in_thread(segments: Iterator[str]) -> AsyncGenerator[str, None]:
-    """Yield what the iterator yields, each made in a thread: normalising takes its time.
-
-    Raises InvalidRequestError if there is nothing to speak.
-    """
-    segment = await asyncio.to_thread(next, segments, None)
-    if segment is None or not any(character.isalnum() for character in segment):
+def speakable(segments: Iterator[str]) -> Iterator[str]:
+    """Return the segments; raises InvalidRequestError if there is nothing to speak."""
+    first = next(segments, "")
+    if not any(character.isalnum() for character in first):
         raise InvalidRequestError(
             "'input' has nothing to speak once markup, emoji and the like are taken out; "
             "POST /v1/audio/speech/preview shows what is left",
             param="input",
         )
-    while segment is not None:
-        yield segment
-        segment = await asyncio.to_thread(next, segments, None)
+    return chain([first], segments)
 
 
 async def speak_ahead(
-    segments: AsyncIterable[str], speak: Callable[[str], AsyncGenerator[PcmChunk, None]]
+    segments: Iterator[str], speak: Callable[[str], AsyncGenerator[PcmChunk, None]]
 ) -> AsyncGenerator[SegmentChunk, None]:
     """Yield the chunks of all segments in order, each with one sample at least.
 
@@ -108,13 +104,13 @@ async def speak_ahead(
 
 
 async def _make(
-    segments: AsyncIterable[str],
+    segments: Iterator[str],
     speak: Callable[[str], AsyncGenerator[PcmChunk, None]],
     ahead: _Ahead,
     free: asyncio.Semaphore,
 ) -> None:
     is_first = True
-    async for segment in segments:
+    for segment in segments:
         await free.acquire()
         begins_segment = True
         async with aclosing(speak(segment.strip())) as chunks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import BackendFailedError, InvalidRequestError, UnknownVoiceError
 from gateway.speech.languages import is_same_language
 from gateway.speech.record import SpeechRecord
-from gateway.speech.segments import SegmentChunk, in_thread, speak_ahead
+from gateway.speech.segments import SegmentChunk, speak_ahead, speakable
 from gateway.speech.types import SAMPLE_RATE_HZ, Voice
 from gateway.text.prepare import segments
 from speech_wire import PcmChunk, SynthesisRequest
@@ -125,7 +126,7 @@ class SpeechService:
                     await stack.enter_async_context(self._admission.permit(job.caller))
                     record.admitted()
                     voice = await self._voice(job)
-                    segments = in_thread(await self._segments(job, voice))
+                    segments = speakable(await self._segments(job, voice))
                     request = await self._request(job, voice)
                     chunks = speak_ahead(segments, partial(self._speak, job, request))
                     await stack.enter_async_context(aclosing(chunks))
@@ -136,7 +137,8 @@ class SpeechService:
     async def segments(self, job: SpeechJob) -> list[str]:
         """Return the text as the model would get it, piece by piece; raises SpeechError."""
         voice = await self._voice(job)
-        return [segment async for segment in in_thread(await self._segments(job, voice))]
+        prepared = await self._segments(job, voice)
+        return await asyncio.to_thread(lambda: list(speakable(prepared)))
 
     async def _request(self, job: SpeechJob, voice: Voice) -> SynthesisRequest:
         # A model that can speak faster does it better than any filter behind it.

@@ -5,9 +5,6 @@ from __future__ import annotations
 import regex
 
 from gateway.text import chinese, english
-from gateway.text.spelling import NormalizerMissingError, engine
-
-__all__ = ["NormalizerMissingError", "check_available", "normalize"]
 
 HAN = regex.compile(r"\p{Han}")
 KANA = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
@@ -15,19 +12,12 @@ LATIN = regex.compile(r"\p{Latin}")
 LETTER = regex.compile(r"\p{L}")
 
 
-def check_available() -> None:
-    """Raise NormalizerMissingError unless `normalize` can work: for a check at the start."""
-    for language in ("en", "zh"):
-        engine(language)
-
-
 def normalize(sentence: str, language: str | None) -> str:
     """Return the sentence with its numbers and signs in words; other words stay as they are.
 
     `language` is that of the caller or the voice; the script of the sentence comes first. English
     and Chinese are read; a sentence in any other language is returned unchanged, and so is one
-    without letters where no language is given. May be called from several threads at once. Raises
-    NormalizerMissingError where the library is not installed.
+    without letters where no language is given. May be called from several threads at once.
     """
     match _language(sentence, language):
         case "zh":

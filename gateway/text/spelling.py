@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from unicode_rbnf import RbnfEngine
+from unicode_rbnf import RbnfEngine
 
 LONGEST_NUMBER = 15
 """Numbers with more digits than this are read digit by digit: nobody says their names."""
@@ -15,26 +13,14 @@ CHINESE_DIGITS = "零一二三四五六七八九"
 ENGLISH_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
-class NormalizerMissingError(ImportError):
-    """The library that writes numbers as words is not installed."""
-
-
 @lru_cache(maxsize=2)
-def engine(language: str) -> RbnfEngine:
-    """Return the rules of a language ("en", "zh"); raises NormalizerMissingError without them."""
-    try:
-        from unicode_rbnf import RbnfEngine  # noqa: PLC0415 - comes with the extra `text`
-    except ImportError as error:
-        raise NormalizerMissingError(
-            "numbers cannot be written as words: the package unicode-rbnf is not installed; "
-            "run pip install 'speech-gateway[text]', or set SPEECH_TEXT_NORMALIZE=false"
-        ) from error
+def _rules(language: str) -> RbnfEngine:
     return RbnfEngine.for_language(language)
 
 
 @lru_cache(maxsize=4096)
 def _spell(language: str, number: int, ruleset: str) -> str:
-    return engine(language).format_number(number, ruleset_names=[f"spellout-{ruleset}"]).text
+    return _rules(language).format_number(number, ruleset_names=[f"spellout-{ruleset}"]).text
 
 
 def cardinal(digits: str) -> str:

@@ -159,6 +159,7 @@ def test_a_text_without_any_full_stop_is_spoken(
             {"normalize": False, "urls": "keep"},
             "See https://a.example/b",
         ),
+        ("I have 3 cats.", {}, "I have three cats."),
         ("I have 3 cats.", {"normalize": False}, "I have 3 cats."),
         (THREE, {"split": False}, THREE),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
-from gateway.speech.segments import MAX_AHEAD_SECONDS, in_thread, speak_ahead
+from gateway.speech.segments import MAX_AHEAD_SECONDS, speak_ahead, speakable
 from speech_wire import PcmChunk
 
 if TYPE_CHECKING:
@@ -43,11 +43,6 @@ class Model:
             self.ended.append(text)
 
 
-async def texts(*segments: str) -> AsyncGenerator[str, None]:
-    for segment in segments:
-        yield segment
-
-
 async def settled() -> None:
     """Let every task run as far as it can."""
     for _ in range(100):
@@ -56,7 +51,7 @@ async def settled() -> None:
 
 async def said(model: Model, *segments: str) -> list[tuple[str, bool]]:
     """Return each chunk's letter and whether it begins a segment."""
-    async with aclosing(speak_ahead(texts(*segments), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(segments), model.speak)) as chunks:
         return [(chr(int(chunk.samples[0])), begins) async for chunk, begins in chunks]
 
 
@@ -78,7 +73,7 @@ async def test_segments_are_spoken_in_order_and_marked() -> None:
 async def test_one_segment_is_made_ahead_and_no_more() -> None:
     model = Model()
 
-    async with aclosing(speak_ahead(texts(*"abcd"), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter("abcd"), model.speak)) as chunks:
         await anext(chunks)
         await settled()
         ahead_of_the_first = list(model.asked)
@@ -100,7 +95,7 @@ async def test_a_minute_waits_for_a_slow_listener_and_no_more() -> None:
             made += 1
             yield PcmChunk(np.zeros(24_000, np.float32), 24_000)
 
-    async with aclosing(speak_ahead(texts("a"), speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["a"]), speak)) as chunks:
         await anext(chunks)
         await settled()
         while_the_first_is_played = made
@@ -126,7 +121,7 @@ async def test_a_failure_comes_after_what_was_made_before_it() -> None:
 
     model = Model(misbehave)
 
-    async with aclosing(speak_ahead(texts("ab", "cx"), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["ab", "cx"]), model.speak)) as chunks:
         heard = [chr(int((await anext(chunks)).chunk.samples[0])) for _ in range(3)]
         with pytest.raises(BackendFailedError, match="boom"):
             await anext(chunks)
@@ -155,18 +150,18 @@ async def test_a_segment_without_sound_is_never_passed_over(
 @pytest.mark.parametrize("segments", [[], [""], ["!?", "a"]])
 async def test_a_text_without_a_letter_is_refused(segments: list[str]) -> None:
     with pytest.raises(InvalidRequestError, match="nothing to speak"):
-        await anext(in_thread(iter(segments)))
+        speakable(iter(segments))
 
 
-async def test_every_segment_comes_out_of_the_thread() -> None:
-    assert [s async for s in in_thread(iter(["a", "!", "c"]))] == ["a", "!", "c"]
+async def test_every_segment_of_a_speakable_text_is_kept() -> None:
+    assert list(speakable(iter(["a", "!", "c"]))) == ["a", "!", "c"]
 
 
 async def test_leaving_ends_the_model_and_every_task() -> None:
     model = Model()
     before = asyncio.all_tasks()
 
-    async with aclosing(speak_ahead(texts("abc", "def"), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["abc", "def"]), model.speak)) as chunks:
         await anext(chunks)
 
     assert model.ended == model.asked

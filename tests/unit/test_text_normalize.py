@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.normalize import check_available, normalize
+from gateway.text.normalize import normalize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WORDS = ["hello", "World", "NASA", "naïve", "don't", "iPhone", "Alice", "well-known", "I", "Go"]
@@ -115,28 +113,3 @@ def test_it_may_be_called_from_several_threads() -> None:
         said = list(pool.map(lambda call: normalize(call[0], call[1]), calls * 4))
 
     assert said == [call[2] for call in calls * 4]
-
-
-def test_the_library_is_there() -> None:
-    check_available()
-
-
-def test_without_the_library_the_message_says_what_to_install() -> None:
-    """In a process of its own, whose import system does not find the library."""
-    code = (
-        "import sys; sys.modules['unicode_rbnf'] = None\n"
-        "from gateway.text.normalize import NormalizerMissingError, check_available, normalize\n"
-        "for call in (check_available, lambda: normalize('I see 5.', 'en')):\n"
-        "    try:\n        call()\n"
-        "    except NormalizerMissingError as error:\n        print(error)\n"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-
-    messages = done.stdout.splitlines()
-    assert len(messages) == 2
-    for message in messages:
-        assert "pip install 'speech-gateway[text]'" in message
-        assert "SPEECH_TEXT_NORMALIZE=false" in message
