@@ -155,7 +155,12 @@ def start_gateway(ports: Ports) -> Process:
         "gateway",
         "serve",
         *options,
-        env={"SPEECH_GAP_TIMEOUT_SECONDS": str(GAP_SECONDS), "PATH": "/usr/bin:/bin"},
+        env={
+            "SPEECH_GAP_TIMEOUT_SECONDS": str(GAP_SECONDS),
+            # So that a text that is not to be split is one call of the model, however long.
+            "SPEECH_SEGMENT_CHARACTERS": "4096",
+            "PATH": "/usr/bin:/bin",
+        },
     )
     gateway.wait_for("Uvicorn running")
     return gateway

@@ -24,7 +24,8 @@ RECOVERY_SECONDS = 30
 CLIENT = """
 import sys, httpx
 with httpx.stream("POST", sys.argv[1], json={"model": "hibari", "voice": "heart",
-                  "response_format": "pcm", "input": sys.argv[2]}) as response:
+                  "response_format": "pcm", "input": sys.argv[2],
+                  "text_options": {"split": False}}) as response:
     for piece in response.iter_bytes():
         print(len(piece), flush=True)
 """
@@ -34,8 +35,10 @@ def url(stack: Any) -> str:
     return f"{stack.ports.url}/v1/audio/speech"
 
 
-def request(text: str) -> dict[str, str]:
-    return {"model": "hibari", "voice": "heart", "response_format": "pcm", "input": text}
+def request(text: str) -> dict[str, Any]:
+    """Return a request for one call of the model: what is broken off is never between two."""
+    body = {"model": "hibari", "voice": "heart", "response_format": "pcm", "input": text}
+    return body | {"text_options": {"split": False}}
 
 
 def break_mid_stream(stack: Any, harm: Callable[[], None]) -> float:

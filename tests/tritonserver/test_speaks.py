@@ -82,16 +82,17 @@ def test_ffprobe_decodes_the_wav(client: openai.OpenAI, tmp_path: Path) -> None:
 
 def test_first_bytes_come_before_the_last_sentence_is_made(stack: Any) -> None:
     """When the first audio arrives, the model is still working on the text."""
-    counter = {"of_triton": True, "outcome": "finished"}
-    before = stack.metric("speech_model_requests_total", **counter)
+
+    def segments_made() -> float:
+        return stack.metric("speech_model_requests_total", of_triton=True, outcome="finished")
 
     with httpx.stream("POST", f"{stack.ports.url}/v1/audio/speech", json=request(LONG_TEXT)) as r:
         pieces = r.iter_bytes()
         first = next(pieces)
-        at_first = stack.metric("speech_model_requests_total", **counter)
+        at_first = segments_made()
         rest = sum(len(piece) for piece in pieces)
 
-    assert at_first == before
+    assert segments_made() - at_first > 2
     assert 0 < len(first) < rest / 10
 
 
@@ -123,13 +124,13 @@ def test_every_format_is_as_long_as_the_wav(stack: Any, text: str) -> None:
     [
         ("Привет, мир", "CYRILLIC"),
         ("He said 你好 to me", "CJK"),
-        ("😀😀", "nothing that can be spoken"),
-        ("...!", "nothing that can be spoken"),
+        ("😀😀", "nothing to speak"),
+        ("...!", "nothing to speak"),
     ],
     ids=["russian", "chinese-in-english", "emoji", "punctuation"],
 )
 def test_text_that_the_voice_cannot_speak_is_refused(stack: Any, text: str, words: str) -> None:
-    """What would be silence or noise is a 400 whose message is the model's own."""
+    """What would be silence or noise is a 400, in the model's words where it has seen the text."""
     answer = stack.ask(text)
 
     assert answer.status_code == 400
