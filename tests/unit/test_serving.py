@@ -134,6 +134,22 @@ def test_a_request_cancelled_in_the_middle_stops_and_closes_the_model() -> None:
     assert (request.sender.finals, model.closed) == (1, 1)
 
 
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_step_without_a_chunk_sends_nothing_and_is_a_place_to_stop(*, is_wanted: bool) -> None:
+    request, cancelled = FakeRequest(TENSORS), threading.Event()
+
+    def synthesize(_: SynthesisRequest) -> Generator[PcmChunk | None, None, None]:
+        if not is_wanted:
+            cancelled.set()
+        yield None
+        yield PcmChunk(np.zeros(2, np.float32), 24_000, 0)
+
+    outcome = serve(FakePbUtils(), request, synthesize, cancelled)
+
+    assert outcome == ("finished" if is_wanted else "cancelled")
+    assert (len(request.sender.responses), request.sender.finals) == (int(is_wanted), 1)
+
+
 def test_outcomes_start_at_zero_and_are_counted_one_by_one() -> None:
     outcomes = Outcomes(FakePbUtils(), "hibari")
     before = [metric.value for metric in outcomes._family.metrics]

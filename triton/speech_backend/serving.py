@@ -21,7 +21,7 @@ from speech_wire import INPUTS, INVALID_INPUT, PcmChunk, SynthesisRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk, None, None]]"
+Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk | None, None, None]]"
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +104,9 @@ def exit_with_server() -> None:
 def serve(pb_utils: Any, request: Any, synthesize: Synthesize, cancelled: threading.Event) -> str:
     """Answer one Triton request with the chunks of `synthesize`; return the outcome.
 
-    Cancellation, by `cancelled` or by the server, is polled before every chunk. An error is sent
-    at most once and without a traceback; FINAL is sent exactly once, whatever happened.
+    Cancellation, by `cancelled` or by the server, is polled before every chunk, and where a model
+    that has none yet yields None. An error is sent at most once and without a traceback; FINAL is
+    sent exactly once, whatever happened.
     """
     sender = Sender(request.get_response_sender(), cancelled)
     outcome = "failed"
@@ -129,7 +130,8 @@ def _send_chunks(pb_utils: Any, request: Any, sender: Sender, synthesize: Synthe
         for chunk in chunks:
             if sender.is_cancelled():
                 return "cancelled"
-            sender.send(_response(pb_utils, chunk))
+            if chunk is not None:
+                sender.send(_response(pb_utils, chunk))
     return "finished"
 
 
