@@ -1,10 +1,13 @@
-"""Spark-TTS without weights: its vocabulary."""
+"""Spark-TTS without weights: its vocabulary, and a decoder with its receptive field."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from speech_backend.tokens import COUNTS, MARKS, TokenMap
+import numpy as np
+
+from speech_backend.tokens import COUNTS, MARKS, SAMPLES_PER_TOKEN, TokenMap
+from speech_backend.windows import FIELD_TOKENS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,3 +44,17 @@ def mark(name: str) -> int:
 def speech(codes: npt.ArrayLike) -> list[int]:
     """Return the ids of semantic codes."""
     return TOKENS.semantic_codes.ids(codes).tolist()
+
+
+WEIGHTS = np.random.default_rng(67).integers(1, 1000, 2 * FIELD_TOKENS + 1)
+PHASES = np.arange(1, SAMPLES_PER_TOKEN + 1)
+
+
+def sound(codes: npt.ArrayLike, voice: npt.ArrayLike = 0) -> npt.NDArray[np.float32]:
+    """Decode as BiCodec does: 67 tokens to each side count, zeros beyond the edges.
+
+    All is whole numbers, so the same context gives the same bits.
+    """
+    tokens = np.asarray(codes, np.int64) + 1 + np.sum(voice)
+    whole = np.convolve(tokens, WEIGHTS)[FIELD_TOKENS : FIELD_TOKENS + len(tokens)]
+    return np.outer(whole, PHASES).ravel().astype(np.float32)
