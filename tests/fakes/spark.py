@@ -1,16 +1,24 @@
-"""Spark-TTS without weights: its vocabulary, and a decoder with its receptive field."""
+"""Spark-TTS without weights: its vocabulary, a clock, and models that write and sound by rule."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from speech_backend.stages import ReferenceTokens
 from speech_backend.tokens import COUNTS, MARKS, SAMPLES_PER_TOKEN, TokenMap
 from speech_backend.windows import FIELD_TOKENS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
+
+    from speech_backend.stages import Sampling
+
+Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 
 FIRST_IDS = {
     "bicodec_global": 151_665,
@@ -46,6 +54,16 @@ def speech(codes: npt.ArrayLike) -> list[int]:
     return TOKENS.semantic_codes.ids(codes).tolist()
 
 
+@dataclass
+class FakeClock:
+    """Seconds that pass only when somebody waits or works."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 WEIGHTS = np.random.default_rng(67).integers(1, 1000, 2 * FIELD_TOKENS + 1)
 PHASES = np.arange(1, SAMPLES_PER_TOKEN + 1)
 
@@ -58,3 +76,75 @@ def sound(codes: npt.ArrayLike, voice: npt.ArrayLike = 0) -> npt.NDArray[np.floa
     tokens = np.asarray(codes, np.int64) + 1 + np.sum(voice)
     whole = np.convolve(tokens, WEIGHTS)[FIELD_TOKENS : FIELD_TOKENS + len(tokens)]
     return np.outer(whole, PHASES).ravel().astype(np.float32)
+
+
+@dataclass
+class FakeStream:
+    """Hands out scripted arrays of ids, each from its own second on; then ends, or fails."""
+
+    clock: FakeClock
+    script: list[tuple[float, list[int]]]
+    error: Exception | None = None
+    closed: int = 0
+    reads: int = 0
+
+    def read(self, timeout_seconds: float) -> Ints | None:
+        assert not self.closed, "nobody reads a stream that is closed"
+        self.reads += 1
+        if self.script and self.script[0][0] > self.clock.now:
+            self.clock.now = min(self.script[0][0], self.clock.now + timeout_seconds)
+        came = [ids for at, ids in self.script if at <= self.clock.now]
+        if not came and not self.script:
+            if self.error is not None:
+                raise self.error
+            return None
+        self.script = self.script[len(came) :]
+        return np.array([token_id for ids in came for token_id in ids], np.int32)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
+class FakeStages:
+    """Writes `ids` one every `seconds_per_id`; decodes with `sound` at a cost."""
+
+    ids: list[int]
+    seconds_per_id: float = 0.003
+    decode_seconds: Callable[[int], float] = lambda _: 0.0
+    group: int = 1
+    error: Exception | None = None
+    decode_error: Exception | None = None
+    clock: FakeClock = field(default_factory=FakeClock)
+    streams: list[FakeStream] = field(default_factory=list)
+    prompts: list[list[int]] = field(default_factory=list)
+    samplings: list[Sampling] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    recordings: list[int] = field(default_factory=list)
+
+    def stream_tokens(self, prompt_ids: Ints, sampling: Sampling) -> FakeStream:
+        self.prompts.append(prompt_ids.tolist())
+        self.samplings.append(sampling)
+        groups = [
+            self.ids[first : first + self.group] for first in range(0, len(self.ids), self.group)
+        ]
+        step = self.seconds_per_id * self.group
+        script = [(self.clock.now + step * (n + 1), ids) for n, ids in enumerate(groups)]
+        self.streams.append(FakeStream(self.clock, script, self.error))
+        return self.streams[-1]
+
+    def decode_window(
+        self, semantic_tokens: Ints, length: int, global_tokens: Ints
+    ) -> npt.NDArray[np.float32]:
+        if self.decode_error is not None:
+            raise self.decode_error
+        assert semantic_tokens.dtype == global_tokens.dtype == np.int32
+        assert not semantic_tokens[length:].any()
+        self.lengths.append(len(semantic_tokens))
+        self.clock.now += self.decode_seconds(length)
+        return sound(semantic_tokens[:length], global_tokens)
+
+    def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
+        self.recordings.append(len(samples))
+        count = len(samples) // SAMPLES_PER_TOKEN
+        return ReferenceTokens(np.full(32, 7, np.int32), np.arange(count, dtype=np.int32))

@@ -74,8 +74,9 @@ class PcmChunk:
     """The next samples of an utterance, float32 mono in [-1, 1].
 
     `sample_offset` is the position of the first sample in the utterance, at `sample_rate_hz`;
-    `finish_reason` ("stop" or "length") comes with the last chunk that has samples;
-    `global_tokens` int32[32] is a voice that was just made.
+    `finish_reason` comes with the last chunk that has samples: "stop" where the model ended by
+    itself, "length" where it was cut, at its token limit or because it only repeated itself, so
+    that the text may not be wholly spoken; `global_tokens` int32[32] is a voice just made.
     """
 
     samples: npt.NDArray[np.float32]
