@@ -178,7 +178,7 @@ def test_a_text_that_is_all_there_is_decoded_in_growing_chunks(
     assert sum(bucket(window.length) for window in windows) == decoded
 
 
-@pytest.mark.parametrize(("pace", "overhead"), [(1.5, 4.0), (3.0, 2.5), (6.0, 2.0), (30.0, 2.0)])
+@pytest.mark.parametrize(("pace", "overhead"), [(0.9, 4.0), (1.5, 3.0), (3.0, 2.5), (6.0, 2.0)])
 def test_the_faster_the_model_the_fewer_tokens_are_decoded_twice(
     pace: float, overhead: float
 ) -> None:
@@ -267,30 +267,17 @@ def test_after_running_dry_the_listener_is_not_thought_to_have_played_the_silenc
     second = planner.next_window(100.0)
     assert second is not None
     planner.sent(second, 100.0)
-    planner.push(range(30))
+    planner.push(range(45))
 
     assert planner.next_window(100.5) is None
     assert planner.next_window(100.9) is not None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"look_ahead": 0}, "look_ahead is 0, allowed are 1 to 67"),
-        ({"look_ahead": 68}, "look_ahead is 68, allowed are 1 to 67"),
-        ({"min_chunk": 0}, "min_chunk 0, first_chunk 25"),
-        ({"min_chunk": 26}, "min_chunk 26, first_chunk 25"),
-        ({"max_chunk": 24}, "max_chunk 24 must not fall"),
-        ({"growth": 0.9}, r"growth is 0\.9, at least 1"),
-        ({"comfort_seconds": -1.0}, r"comfort_seconds is -1\.0, at least 0"),
-        ({"max_chunk": 379}, "a window of 513 tokens is longer than 512"),
-    ],
-)
-def test_a_plan_that_cannot_work_is_an_error(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        WindowPlan(**options)
+def test_a_listener_far_ahead_still_hears_from_a_model_that_slows_down() -> None:
+    """The gateway gives up after 10 s without a chunk."""
+    arrivals = [*steady(800, 30.0), *(0.6 + 0.05 * (n + 1) for n in range(400))]
+    heard, _ = listen(WindowPlan(), arrivals)
 
-
-@given(st.integers(0, WINDOW_LENGTHS[-1]))
-def test_a_window_is_padded_to_the_next_fixed_length(length: int) -> None:
-    assert bucket(length) == min(allowed for allowed in WINDOW_LENGTHS if allowed >= length)
+    gaps = np.diff(heard.sent_at)
+    assert heard.dry_seconds == 0
+    assert 4.0 < gaps.max() < 6.0

@@ -29,6 +29,10 @@ WINDOW_LENGTHS = (48, 96, 160, 256, 384, 512)
 RESERVE_SECONDS = 0.2
 """How much a listener should have left when the next chunk comes."""
 
+MAX_GAP_SECONDS = 5.0
+"""Longest time without a chunk while there are tokens for one, however far ahead the listener
+is: callers take a longer silence for a stall (the gateway after 10 s)."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
@@ -38,7 +42,8 @@ class WindowPlan:
     samples near cuts that depend on where (so on when) the cuts were. The first chunk has
     `first_chunk` tokens, each next one at most `growth` times the last and `max_chunk`. A
     listener who has more than `comfort_seconds` waits for `max_chunk`; when the buffer runs low,
-    `min_chunk` tokens are enough.
+    `min_chunk` tokens are enough; twice as many with each time that it has run dry, up to four
+    times, since the contexts of tiny windows would slow a busy machine even more.
     """
 
     look_ahead: int = FIELD_TOKENS
@@ -94,7 +99,9 @@ class WindowPlanner:
         self._finished = False
         self._start = 0
         self._last_chunk = 0
+        self._min_chunk = plan.min_chunk
         self._asked_at = 0.0
+        self._sent_at = 0.0
         self._seconds_per_token = 0.0
         self._dry_at: float | None = None
 
@@ -125,11 +132,16 @@ class WindowPlanner:
     def sent(self, window: Window, now_seconds: float) -> None:
         """Note that the window's samples are with the listener, who plays in real time."""
         self._seconds_per_token = (now_seconds - self._asked_at) / window.length
+        self._sent_at = now_seconds
         self._start = window.stop
         self._last_chunk = window.stop - window.start
-        # A listener who had run dry plays on from now.
-        plays_on_at = now_seconds if self._dry_at is None else max(self._dry_at, now_seconds)
-        self._dry_at = plays_on_at + self._last_chunk / TOKENS_PER_SECOND
+        if self._dry_at is None:
+            self._dry_at = now_seconds
+        elif self._dry_at < now_seconds:
+            plan = self._plan
+            self._min_chunk = min(2 * self._min_chunk, 4 * plan.min_chunk, plan.max_chunk)
+            self._dry_at = now_seconds
+        self._dry_at += self._last_chunk / TOKENS_PER_SECOND
 
     def _window(self, stop: int) -> Window:
         reached = min(len(self._codes), stop + self._plan.look_ahead)
@@ -149,11 +161,12 @@ class WindowPlanner:
         return min(plan.max_chunk, max(plan.first_chunk, grown))
 
     def _is_urgent(self, ready: int, now_seconds: float) -> bool:
-        if self._dry_at is None or ready < self._plan.min_chunk:
+        if self._dry_at is None or ready < self._min_chunk:
             return False
         length = FIELD_TOKENS + ready + self._plan.look_ahead
         needed = RESERVE_SECONDS + self._seconds_per_token * length
-        return self._dry_at - now_seconds <= needed
+        is_late = now_seconds - self._sent_at >= MAX_GAP_SECONDS
+        return is_late or self._dry_at - now_seconds <= needed
 
 
 def bucket(length: int) -> int:
