@@ -4,8 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Spark-TTS's codec is tested in an environment of its own, with torch. Which build of torch fits
+# depends on the machine (CPU, CUDA), and so do its hashes, so no lock holds it; pip's options may
+# stand behind the version.
+TORCH ?= torch==2.13.0
+SPARK := .venv-spark
+SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
+# The script pytest, not the module: that would put this folder, and in it a `triton` that is not
+# the compiler, on the path of torch.
+SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients lint format lock bench-hop clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench-hop clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,12 +23,18 @@ run: $(VENV)/run.stamp ## Start Triton with the CPU voice and the gateway; Ctrl-
 	@exec $(BIN)/speech-gateway up
 
 test: $(VENV)/test.stamp ## Run all tests but the clients', those on the real Triton included.
-	$(BIN)/python -m pytest -m "not clients"
+	$(BIN)/python -m pytest -m "not clients and not spark and not parity"
 
 # The clients' warnings are not ours. LiteLLM asks the network for prices unless told not to.
 test-clients: $(VENV)/test.stamp $(CLIENTS)/stamp ## Run other projects' clients against the service (needs Node).
 	LITELLM_LOCAL_MODEL_COST_MAP=True $(CLIENTS)/bin/python -m pytest -m clients -W ignore \
 	  --confcutdir=tests/clients tests/clients
+
+test-spark: $(SPARK)/test.stamp ## Run the tests of Spark-TTS's codec, with torch on the CPU (seconds).
+	$(SPARK_PYTEST) -m spark
+
+parity: $(SPARK)/parity.stamp ## Compare the codec with the reference implementation (minutes).
+	$(SPARK_PYTEST) -m parity
 
 lint: $(VENV)/test.stamp ## Check style, types and the format of the code.
 	$(BIN)/ruff check .
@@ -44,9 +59,16 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	  --no-emit-index-url --no-header --no-annotate \
 	  tests/clients/requirements.in -o tests/clients/requirements.lock
 	npm update --prefix tests/clients --package-lock-only --omit-lockfile-registry-resolved
+	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --extra spark --extra build \
+	  --overrides tests/spark/overrides.txt pyproject.toml tests/spark/requirements.in \
+	  -o tests/spark/requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --overrides tests/spark/overrides.txt \
+	  --constraint tests/spark/requirements.lock tests/spark/parity.in -o tests/spark/parity.lock
 
-clean: ## Remove the environment and what tools left.
-	rm -rf $(VENV) $(CLIENTS) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## Remove the environments and what tools left.
+	rm -rf $(VENV) $(CLIENTS) $(SPARK) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
@@ -74,4 +96,17 @@ $(CLIENTS)/stamp: tests/clients/requirements.lock tests/clients/package-lock.jso
 	$(CLIENTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
 	  -r tests/clients/requirements.lock
 	npm ci --prefix tests/clients --no-audit --no-fund
+	@touch $@
+
+$(SPARK)/test.stamp: tests/spark/requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK_PIP) install --quiet --require-hashes -r tests/spark/requirements.lock
+	$(SPARK_PIP) install --quiet $(TORCH)
+	$(SPARK_PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# torchaudio's compiled part wants the CUDA build of torch; what the reference needs is Python.
+$(SPARK)/parity.stamp: tests/spark/parity.lock $(SPARK)/test.stamp
+	$(SPARK_PIP) install --quiet --no-deps --require-hashes -r tests/spark/parity.lock
+	rm -f $(SPARK)/lib/python*/site-packages/torchaudio/lib/*.so
 	@touch $@

@@ -59,6 +59,8 @@ PLACES = {
     "unicode_rbnf": ("gateway/text/spelling.py",),
     "prometheus_client": ("gateway/telemetry/",),
     "torch": ("triton/speech_backend/",),
+    "safetensors": ("triton/speech_backend/bicodec/weights.py",),
+    "yaml": ("triton/speech_backend/bicodec/config.py",),
     "modal": (),
     "os.environ": ("gateway/settings.py", "engine/installation.py"),
     "os.getenv": (),
