@@ -1,0 +1,66 @@
+"""A reference recording to Spark-TTS's tokens: 32 for the voice, 50 a second for the speech."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2Model
+
+from speech_backend.bicodec import BiCodecEncoder
+from speech_backend.reference import SAMPLE_RATE_HZ, check, even_volume, voice_clip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+# The semantic encoder takes the mean of what these layers of wav2vec2 give.
+FEATURE_LAYERS = (11, 14, 16)
+
+
+class AudioTokenizer:
+    """Tokenises one recording at a time.
+
+    Both models look at a whole recording (means, attention), so padding several to one length
+    would change their tokens. Convolutions are never run in TF32, for the same reason.
+    """
+
+    def __init__(self, model_dir: Path, device: torch.device | str = "cpu") -> None:
+        """Load `BiCodec/` and `wav2vec2-large-xlsr-53/` of a Spark-TTS checkpoint."""
+        self._device = torch.device(device)
+        self._bicodec = BiCodecEncoder.load(model_dir / "BiCodec", self._device)
+        folder = model_dir / "wav2vec2-large-xlsr-53"
+        self._normalize = Wav2Vec2FeatureExtractor.from_pretrained(folder, local_files_only=True)
+        speech = Wav2Vec2Model.from_pretrained(folder, local_files_only=True)
+        # One layer more than is listened to: some releases of transformers normalise the last.
+        speech.encoder.layers = speech.encoder.layers[: max(FEATURE_LAYERS) + 1]
+        self._speech = speech.to(device=self._device, dtype=torch.float32).eval()
+
+    def tokenize(
+        self, samples: npt.NDArray[np.float32]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return the global tokens and the semantic tokens of samples at 16 kHz, mono.
+
+        The voice is that of the first 6 s, the semantic tokens are those of the whole. Raises
+        BadReferenceError, whose message is for the one who sent the recording.
+        """
+        check(samples)
+        even = even_volume(samples)
+        with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+            voice = torch.from_numpy(voice_clip(even)).to(self._device)
+            global_tokens = self._bicodec.global_tokens(voice)
+            semantic_tokens = self._bicodec.semantic_tokens(self._features(even))
+        return _int32(global_tokens), _int32(semantic_tokens)
+
+    @torch.inference_mode()
+    def _features(self, samples: npt.NDArray[np.float32]) -> torch.Tensor:
+        inputs = self._normalize(samples, sampling_rate=SAMPLE_RATE_HZ, return_tensors="pt")
+        values = inputs.input_values.to(self._device)
+        states = self._speech(values, output_hidden_states=True).hidden_states
+        return torch.stack([states[layer][0] for layer in FEATURE_LAYERS]).mean(0)
+
+
+def _int32(tokens: torch.Tensor) -> npt.NDArray[np.int32]:
+    return tokens.cpu().numpy().astype(np.int32)
