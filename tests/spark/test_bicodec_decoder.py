@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from speech_backend.bicodec import RECEPTIVE_TOKENS, BiCodecDecoder, BiCodecEncoder
+from speech_backend.bicodec.wave_generator import Snake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +147,14 @@ def test_half_precision_is_close(
     assert rounded.dtype == torch.float32
     error = (rounded - exact).square().mean() / exact.square().mean()
     assert 10 * torch.log10(error + 1e-20) < -least_db
+
+
+def test_a_faint_alpha_is_no_division_of_zero_by_zero_in_half_precision() -> None:
+    snake = Snake(1)
+    snake.alpha.data.fill_(1e-8)
+    x = torch.linspace(-3, 3, 7, dtype=torch.float16)[None, None]
+
+    assert torch.equal(snake(x), x)
 
 
 def test_decoding_twice_gives_the_same_samples(decoder: BiCodecDecoder) -> None:
