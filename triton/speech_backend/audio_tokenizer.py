@@ -24,11 +24,13 @@ class AudioTokenizer:
     """Tokenises one recording at a time.
 
     Both models look at a whole recording (means, attention), so padding several to one length
-    would change their tokens. Convolutions are never run in TF32, for the same reason.
+    would change their tokens. A token is a comparison that rounding can flip, so convolutions
+    are exact and deterministic, in the whole process.
     """
 
     def __init__(self, model_dir: Path, device: torch.device | str = "cpu") -> None:
         """Load `BiCodec/` and `wav2vec2-large-xlsr-53/` of a Spark-TTS checkpoint."""
+        torch.backends.cudnn.deterministic = True
         self._device = torch.device(device)
         self._bicodec = BiCodecEncoder.load(model_dir / "BiCodec", self._device)
         folder = model_dir / "wav2vec2-large-xlsr-53"
@@ -48,10 +50,9 @@ class AudioTokenizer:
         """
         check(samples)
         even = even_volume(samples)
-        with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-            voice = torch.from_numpy(voice_clip(even)).to(self._device)
-            global_tokens = self._bicodec.global_tokens(voice)
-            semantic_tokens = self._bicodec.semantic_tokens(self._features(even))
+        voice = torch.from_numpy(voice_clip(even)).to(self._device)
+        global_tokens = self._bicodec.global_tokens(voice)
+        semantic_tokens = self._bicodec.semantic_tokens(self._features(even))
         return _int32(global_tokens), _int32(semantic_tokens)
 
     @torch.inference_mode()

@@ -13,7 +13,7 @@ from speech_backend.bicodec.quantizers import SemanticCodebook
 from speech_backend.bicodec.speaker import SpeakerVector
 from speech_backend.bicodec.vocos import Prenet
 from speech_backend.bicodec.wave_generator import WaveGenerator
-from speech_backend.bicodec.weights import read_tensors
+from speech_backend.bicodec.weights import keep_float32_exact, read_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,12 +52,13 @@ class BiCodecDecoder(nn.Module):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> BiCodecDecoder:
-        """Read `config.yaml` and this half of `model.safetensors`.
+        """Read `config.yaml` and this half of `model.safetensors`; ends TF32 in this process.
 
         `dtype` is for the wave generator's convolutions, which are 95 % of the work.
         Raises BiCodecConfigError, OSError without the files, and RuntimeError with the names of
         tensors that are missing, left over or of another shape.
         """
+        keep_float32_exact()
         decoder = cls(BiCodecConfig.from_file(folder / "config.yaml"))
         decoder.load_state_dict(read_tensors(folder / "model.safetensors", PREFIXES))
         decoder.decoder.cast(dtype)
@@ -78,9 +79,7 @@ class BiCodecDecoder(nn.Module):
         self._check(semantic, global_tokens, lengths)
         device = self.quantizer.codebook.weight.device
         padded = None if bool((lengths == semantic.shape[1]).all()) else lengths.to(device)
-        # Without this, a GPU would round the inputs of float32 convolutions to ten bits.
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            return self(semantic.to(device), global_tokens.to(device), padded)
+        return self(semantic.to(device), global_tokens.to(device), padded)
 
     def forward(
         self,

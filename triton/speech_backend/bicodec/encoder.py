@@ -12,7 +12,7 @@ from speech_backend.bicodec.mel import MelSpectrogram
 from speech_backend.bicodec.quantizers import SemanticQuantizer
 from speech_backend.bicodec.speaker import SpeakerTokenizer
 from speech_backend.bicodec.vocos import FeatureEncoder
-from speech_backend.bicodec.weights import read_tensors
+from speech_backend.bicodec.weights import keep_float32_exact, read_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,11 +41,12 @@ class BiCodecEncoder(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> BiCodecEncoder:
-        """Read `config.yaml` and this half of `model.safetensors`.
+        """Read `config.yaml` and this half of `model.safetensors`; ends TF32 in this process.
 
         Raises BiCodecConfigError, OSError without the files, and RuntimeError with the names of
         tensors that are missing, left over or of another shape.
         """
+        keep_float32_exact()
         encoder = cls(BiCodecConfig.from_file(folder / "config.yaml"))
         encoder.load_state_dict(read_tensors(folder / "model.safetensors", PREFIXES))
         return encoder.to(device).eval().requires_grad_(requires_grad=False)

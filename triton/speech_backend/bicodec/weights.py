@@ -18,6 +18,15 @@ MAGNITUDE_AND_DIRECTION = (
 )
 
 
+def keep_float32_exact() -> None:
+    """Stop cuDNN from rounding the inputs of float32 convolutions to ten bits (TF32).
+
+    It is for the whole process: a setting around each call would end in the midst of another
+    thread's.
+    """
+    torch.backends.cudnn.allow_tf32 = False
+
+
 def read_tensors(path: Path, prefixes: tuple[str, ...]) -> dict[str, torch.Tensor]:
     """Read the tensors whose names start with one of `prefixes`, weight normalisation folded."""
     with safe_open(path, framework="pt") as file:
