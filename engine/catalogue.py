@@ -38,6 +38,7 @@ def hibari_spec() -> ModelSpec:
         parameters={
             "voices": json.dumps(voices),
             "sample_rate_hz": "24000",
+            "scripts": json.dumps(["Latin"]),
             CANCEL_PARAMETER: "true",
         },
     )

@@ -18,6 +18,7 @@ PREFIX = "SPEECH_"
 ENV_FILE = ".env"
 ROOT_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*?#@A-Z]+")
+OWN_PATHS = ("v1", "audio", "docs", "redoc", "openapi.json", "livez", "readyz", "health", "metrics")
 SECRETS = ("api_keys", "client_api_key")
 
 
@@ -156,6 +157,8 @@ class Settings(BaseSettings):
     def _is_prefix(cls, value: str) -> str:
         if value and not ROOT_PATH.fullmatch(value):
             raise ValueError("must be empty or like /tts or /apps/tts, without a slash at the end")
+        if value.split("/")[1:2] and value.split("/")[1] in OWN_PATHS:
+            raise ValueError(f"must not begin like an address of the service: {OWN_PATHS}")
         return value
 
     @field_validator("cors_origins")

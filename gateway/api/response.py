@@ -7,7 +7,7 @@ import json
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from gateway.api.envelope import error_body
 from gateway.errors import SpeechError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.speech.service import SpeechStream
 
 LAST_WORD_SECONDS = 1.0
+PIECE_BYTES = 65_536
 OUTPUT_TOKENS_A_SECOND = 50
 """Spark-TTS makes 50 semantic tokens for a second of speech; other models are counted alike."""
 
@@ -70,6 +71,32 @@ class SpeechResponse(StreamingResponse):
 
     def _framed(self, packet: bytes) -> bytes:
         return packet
+
+
+class WholeSpeech(Response):
+    """Sends audio that is whole and closes its stream in every ending.
+
+    The permit is kept and the deadline counts until the listener has taken it: audio in memory
+    is what costs here.
+    """
+
+    def __init__(self, audio: bytes, stream: SpeechStream, headers: dict[str, str]) -> None:
+        super().__init__(audio, headers=headers, media_type=stream.media_type)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send it, piece by piece: a server that is given all at once does not wait."""
+        record, audio = self._stream.record, bytes(self.body)
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        try:
+            with suppress(SpeechError), record.failures():
+                async with record.job.deadline.limit("the listener took too long"):
+                    await send({"type": "http.response.start", **head})
+                    for start in range(0, len(audio), PIECE_BYTES):
+                        await send(_body(audio[start : start + PIECE_BYTES], more=True))
+                    await send(_body(b"", more=False))
+        finally:
+            await self._stream.aclose()
 
 
 class SpeechEvents(SpeechResponse):

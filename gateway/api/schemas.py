@@ -36,7 +36,7 @@ class TextOptions(BaseModel):
     split: bool | None = None
     """Speak sentence by sentence, the first one early."""
     pause_seconds: float | None = Field(default=None, ge=0, le=5)
-    """Silence between two segments."""
+    """Silence between two segments, 0.01 at least, before any change of speed."""
 
 
 class SpeechBody(BaseModel):

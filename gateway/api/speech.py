@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import StateDep
 from gateway.api.openapi import ERRORS, REQUESTS, SPEECH
-from gateway.api.response import RESPONSE_OF
+from gateway.api.response import RESPONSE_OF, WholeSpeech
 from gateway.api.schemas import Segment, SpeechBody, SpeechPreview, TextOptions
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
@@ -57,7 +57,7 @@ async def create_speech(body: Body, request: Request, state: StateDep) -> Respon
     audio = await _unless_disconnected(stream.whole(), request.receive)
     if audio is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    return Response(audio, headers=headers, media_type=stream.media_type)
+    return WholeSpeech(audio, stream, headers)
 
 
 @router.post("/v1/audio/speech/preview", responses=ERRORS)
@@ -103,16 +103,16 @@ def make_job(
         raise InvalidRequestError(
             "'stream' is false, but 'stream_format' is 'sse', which is a stream", param="stream"
         )
-    if all(unicodedata.category(character)[0] in "CZ" for character in body.input):
-        raise InvalidRequestError(
-            "'input' has nothing but white space and invisible characters", param="input"
-        )
     if len(body.input) > settings.max_input_characters:
         raise InvalidRequestError(
             f"'input' has {len(body.input)} characters, at most "
             f"{settings.max_input_characters} are allowed (SPEECH_MAX_INPUT_CHARACTERS)",
             param="input",
             code="string_above_max_length",
+        )
+    if all(unicodedata.category(character)[0] in "CZ" for character in body.input):
+        raise InvalidRequestError(
+            "'input' has nothing but white space and invisible characters", param="input"
         )
     return SpeechJob(
         request_id=request_id,

@@ -16,7 +16,8 @@ from tritonclient.utils import (
 )
 
 from gateway.errors import BackendFailedError, MisconfiguredError
-from gateway.speech.types import Voice
+from gateway.speech.types import TextLimits, Voice
+from gateway.text.scripts import foreign_letter
 from speech_wire import CANCEL_PARAMETER, OUTPUTS, PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ModelContract:
     is_batched: bool
     takes_cancel: bool
     sample_rate_hz: int
-    max_text_characters: int | None
+    text_limits: TextLimits
     voices: tuple[Voice, ...]
 
     def request(self, request: SynthesisRequest, request_id: str) -> service_pb2.ModelInferRequest:
@@ -106,7 +107,7 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
             sample_rate_hz=_checked_rate(
                 int(parameters.get("sample_rate_hz", default_sample_rate_hz))
             ),
-            max_text_characters=_optional_count(parameters.get("max_text_characters")),
+            text_limits=_text_limits(parameters),
             voices=tuple(
                 Voice(voice["id"], config.name, voice.get("language"))
                 for voice in json.loads(parameters.get("voices", "[]"))
@@ -115,7 +116,8 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MisconfiguredError(
             f"the parameters of Triton's model '{config.name}' cannot be read: voices is a JSON "
-            'list of {"id", "language"}, sample_rate_hz and max_text_characters numbers',
+            'list of {"id", "language"}, scripts one of names, sample_rate_hz and '
+            "max_text_characters are numbers",
             detail=repr(error),
         ) from error
 
@@ -126,12 +128,16 @@ def _checked_rate(rate_hz: int) -> int:
     return rate_hz
 
 
-def _optional_count(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if (count := int(text)) < 1:
-        raise ValueError(f"max_text_characters is {count}; at least 1 is possible")
-    return count
+def _text_limits(parameters: dict[str, str]) -> TextLimits:
+    most = parameters.get("max_text_characters")
+    scripts = parameters.get("scripts")
+    limits = TextLimits(
+        None if most is None else int(most), None if scripts is None else tuple(json.loads(scripts))
+    )
+    if limits.max_characters is not None and limits.max_characters < 1:
+        raise ValueError(f"max_text_characters is {most}; at least 1 is possible")
+    foreign_letter("", limits.scripts or ())  # An unknown script shows now, not with a request.
+    return limits
 
 
 def _array(output: Any, raw: bytes) -> npt.NDArray[Any]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gateway.settings import Settings
     from gateway.speech.deadline import Deadline
-    from gateway.speech.types import Voice
+    from gateway.speech.types import TextLimits, Voice
     from speech_wire import PcmChunk, SynthesisRequest
 
 ASK_SECONDS = 5.0
@@ -94,9 +94,9 @@ class TritonSynthesizer:
         """See Synthesizer.takes."""
         return tensor in (await self._contract(model)).inputs
 
-    async def max_text_characters(self, model: str) -> int | None:
-        """See Synthesizer.max_text_characters."""
-        return (await self._contract(model)).max_text_characters
+    async def text_limits(self, model: str) -> TextLimits:
+        """See Synthesizer.text_limits."""
+        return (await self._contract(model)).text_limits
 
     async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""
@@ -137,10 +137,11 @@ class TritonSynthesizer:
         if not isinstance(error, NoConnectionError):
             return error
         message = (
-            f"no connection to Triton at {self._address} within {self._connect_seconds:g} s "
+            f"no connection to Triton within {self._connect_seconds:g} s "
             "(SPEECH_CONNECT_TIMEOUT_SECONDS)"
         )
-        return NoConnectionError(message, detail=error.detail)
+        # The address is for the log: callers need not know it.
+        return NoConnectionError(message, detail=f"{self._address}: {error.detail}")
 
 
 def _check_offset(chunk: PcmChunk, expected: int) -> None:

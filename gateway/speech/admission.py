@@ -52,7 +52,7 @@ class Admission:
         """Hold a permit; raises OverloadedError if the caller cannot have one in time."""
         self._check_concurrency(caller)
         self._check_queue()
-        self._count_in_the_minute(caller)
+        self.count_in_the_minute(caller)
         self._present[caller] += 1
         try:
             await self._acquire()
@@ -85,7 +85,8 @@ class Admission:
                 reason="queue_full",
             )
 
-    def _count_in_the_minute(self, caller: str) -> None:
+    def count_in_the_minute(self, caller: str) -> None:
+        """Count a request of the caller; raises OverloadedError if it is one too many."""
         limit = self._limits.caller_per_minute
         if limit is None:
             return

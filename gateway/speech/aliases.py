@@ -57,7 +57,7 @@ def load_aliases(path: Path | None, models: Sequence[str]) -> Aliases:
         text = resources.files("gateway.speech").joinpath("aliases.toml").read_text("utf-8")
         aliases = _Table("the built-in aliases", text).aliases()
         return Aliases(
-            {alias: model for alias, model in aliases.models.items() if model in models},
+            {a: m for a, m in aliases.models.items() if m in models and a not in models},
             {model: voices for model, voices in aliases.voices.items() if model in models},
         )
     try:

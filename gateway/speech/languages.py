@@ -25,4 +25,9 @@ def language_of(given: str | None) -> str | None:
 
 def is_same_language(one: str, other: str) -> bool:
     """Whether both are the same language, whatever the country."""
-    return one.lower().split("-")[0] == other.lower().split("-")[0]
+    return _primary(one) == _primary(other)
+
+
+def _primary(code: str) -> str:
+    # Some models write en_US.
+    return code.lower().replace("_", "-").split("-")[0]

@@ -63,15 +63,24 @@ def _seconds(item: SegmentChunk) -> float:
 
 
 def speakable(segments: Iterator[str]) -> Iterator[str]:
-    """Return the segments; raises InvalidRequestError if there is nothing to speak."""
-    first = next(segments, "")
-    if not any(character.isalnum() for character in first):
+    """Return the segments with a letter or digit in them; raises InvalidRequestError without one.
+
+    What has none is a row of marks, longer than a segment: silence to a reader, an error to a
+    model.
+    """
+    spoken = filter(_has_letter, segments)
+    first = next(spoken, None)
+    if first is None:
         raise InvalidRequestError(
             "'input' has nothing to speak once markup, emoji and the like are taken out; "
             "POST /v1/audio/speech/preview shows what is left",
             param="input",
         )
-    return chain([first], segments)
+    return chain([first], spoken)
+
+
+def _has_letter(segment: str) -> bool:
+    return any(character.isalnum() for character in segment)
 
 
 async def speak_ahead(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import unicodedata
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from gateway.speech.record import SpeechRecord
 from gateway.speech.segments import SegmentChunk, speak_ahead, speakable
 from gateway.speech.types import SAMPLE_RATE_HZ, Voice
 from gateway.text.prepare import segments
+from gateway.text.scripts import foreign_letter
 from speech_wire import PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from gateway.speech.admission import Admission
     from gateway.speech.aliases import Aliases
     from gateway.speech.synthesizer import Synthesizer
-    from gateway.speech.types import SpeechJob
+    from gateway.speech.types import SpeechJob, TextLimits
 
 
 class SpeechStream:
@@ -64,11 +66,13 @@ class SpeechStream:
             self.record.outcome = "finished"
 
     async def whole(self) -> bytes:
-        """Return all of it, with true sizes in a WAV, and close; raises SpeechError."""
-        async with aclosing(self):
+        """Return all of it, with true sizes in a WAV; raises SpeechError, and closes then."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.aclose)
             with self.record.failures():
                 async with self.record.job.deadline.limit("the audio was not whole in time"):
                     audio = b"".join([packet async for packet in self.packets()])
+            stack.pop_all()
         is_wav = self.record.job.audio_format == "wav"
         return with_true_sizes(audio, self.sample_rate_hz) if is_wav else audio
 
@@ -135,10 +139,14 @@ class SpeechService:
             return SpeechStream(record, first, chunks, pipeline, stack.pop_all())
 
     async def segments(self, job: SpeechJob) -> list[str]:
-        """Return the text as the model would get it, piece by piece; raises SpeechError."""
-        voice = await self._voice(job)
-        prepared = await self._segments(job, voice)
-        return await asyncio.to_thread(lambda: list(speakable(prepared)))
+        """Return the text as the model would get it, piece by piece; raises SpeechError.
+
+        It counts in the caller's minute, but takes no permit: the model is not needed.
+        """
+        self._admission.count_in_the_minute(job.caller)
+        async with job.deadline.limit("the text was not prepared in time"):
+            prepared = await self._segments(job, await self._voice(job))
+            return await asyncio.to_thread(lambda: list(speakable(prepared)))
 
     async def _request(self, job: SpeechJob, voice: Voice) -> SynthesisRequest:
         # A model that can speak faster does it better than any filter behind it.
@@ -170,9 +178,10 @@ class SpeechService:
                 "GET /v1/audio/voices names each voice's language",
                 param="language",
             )
-        most = await self._synthesizer.max_text_characters(job.model)
-        if most is not None:
-            policy = replace(policy, segment_characters=min(most, policy.segment_characters))
+        limits = await self._synthesizer.text_limits(job.model)
+        _check_readable(job.text, voice, limits)
+        most = min(limits.max_characters or policy.segment_characters, policy.segment_characters)
+        policy = replace(policy, segment_characters=most)
         return segments(job.text, replace(policy, language=language))
 
     async def _voice(self, job: SpeechJob) -> Voice:
@@ -191,3 +200,15 @@ class SpeechService:
     def _close(self, record: SpeechRecord) -> None:
         record.close()
         self._on_closed(record)
+
+
+def _check_readable(text: str, voice: Voice, limits: TextLimits) -> None:
+    # The model would say so too, but of a later segment only after the first has been heard.
+    letter = None if limits.scripts is None else foreign_letter(text, limits.scripts)
+    if letter is not None:
+        name = unicodedata.name(letter, "an unnamed letter")
+        raise InvalidRequestError(
+            f"voice {voice.id!r} reads {' and '.join(limits.scripts or ())} letters; 'input' has "
+            f"{letter!r} ({name})",
+            param="input",
+        )

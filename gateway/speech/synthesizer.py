@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from gateway.errors import SpeechError
     from gateway.speech.deadline import Deadline
-    from gateway.speech.types import Voice
+    from gateway.speech.types import TextLimits, Voice
     from speech_wire import PcmChunk, SynthesisRequest
 
 
@@ -34,8 +34,8 @@ class Synthesizer(Protocol):
     async def takes(self, model: str, tensor: str) -> bool:
         """Whether the model has an input of this name; raises SpeechError."""
 
-    async def max_text_characters(self, model: str) -> int | None:
-        """Return how much text the model takes at once, None where it says nothing."""
+    async def text_limits(self, model: str) -> TextLimits:
+        """Return what the model says of the text that it takes."""
 
     async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""

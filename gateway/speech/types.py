@@ -25,6 +25,17 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
+class TextLimits:
+    """What a model says of the text that it takes; None where it says nothing.
+
+    `scripts` are Unicode's names ("Latin", "Han") of those that it can read.
+    """
+
+    max_characters: int | None = None
+    scripts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechJob:
     """An accepted request."""
 

@@ -136,7 +136,7 @@ class Metrics:
         self._audio.labels(model).inc(record.audio_seconds)
         if record.suspicion is not None:
             self._suspect.labels(model, record.suspicion).inc()
-        if isinstance(record.error, OverloadedError):
+        if record.outcome == "rejected" and isinstance(record.error, OverloadedError):
             self._refused.labels(record.error.reason).inc()
         if record.admission_wait_seconds is not None:
             self._admission_wait.labels(model).observe(record.admission_wait_seconds)

@@ -73,6 +73,8 @@ COUNTS = regex.compile(
 
 
 def _roman(match: regex.Match[str]) -> str | None:
+    if not match["roman"]:
+        return None  # "John Lennon": each part of the pattern may be empty.
     digits = say.roman(match["roman"])
     if match["ruler"]:
         return f"{match['ruler']} the {ordinal(digits)}" if int(digits) > 1 else None

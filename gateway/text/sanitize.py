@@ -45,6 +45,8 @@ ADDRESS = regex.compile(
     regex.I,
 )
 DOMAIN = regex.compile(r"(?:\w++://)?(?:[^/?#@]*+@)?(?:www\.)?([^/?#:]*+)", regex.I)
+# A row of dots or lines fills a form or a table of contents; nobody says it.
+ROWS = regex.compile(r"([.…·•‥!?,;:*+#=_~^|/\\<>-])\1{3,}")
 SENTENCE_END = ".,;:!?'*_~|"
 
 
@@ -58,7 +60,7 @@ def sanitize(text: str, urls: Urls) -> str:
     text = JOINER.sub("", PICTURES.sub(_gap, text))
     if urls != "keep":
         text = ADDRESS.sub(_dropped if urls == "drop" else _shortened, text)
-    return _tidy(text)
+    return _tidy(ROWS.sub(_row, text))
 
 
 def _seen(text: str) -> str:
@@ -71,6 +73,10 @@ def _gap(match: regex.Match[str]) -> str:
     start, end = match.span()
     before, after = match.string[max(0, start - 1) : start], match.string[end : end + 1]
     return " " if before.isalnum() and after.isalnum() else ""
+
+
+def _row(match: regex.Match[str]) -> str:
+    return match[1] * 3 if match[1] in ".!?…" else " "
 
 
 def _split_address(match: regex.Match[str]) -> tuple[str, str]:

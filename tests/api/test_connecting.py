@@ -55,7 +55,7 @@ def test_an_address_that_says_nothing_is_a_503_after_the_connect_timeout(
         probe = service.client.get("/readyz")
 
     error = answer.json()["error"]
-    words = f"no connection to Triton at {address} within 0.3 s"
+    words = "no connection to Triton within 0.3 s"
     assert (answer.status_code, error["code"]) == (503, "backend_unavailable")
     assert answer.headers["retry-after-ms"] == "1000"
     assert error["message"] == f"{words} (SPEECH_CONNECT_TIMEOUT_SECONDS)"

@@ -32,6 +32,22 @@ def test_a_listener_who_stops_reading_loses_his_permit_at_the_deadline(triton: F
         assert_ended(service, triton, timed_out=1)
 
 
+def test_a_listener_who_does_not_take_the_whole_keeps_his_permit_no_longer_than_the_deadline(
+    triton: FakeTriton,
+) -> None:
+    triton.script = Script([tone(240_000)] * 40)
+
+    with (
+        RunningService(triton, request_timeout_seconds=2) as service,
+        service.send(stream=False),
+    ):
+        assert triton.seen.finished.wait()
+        while_it_is_sent = service.figures()
+        assert_ended(service, triton, timed_out=1)
+
+    assert while_it_is_sent == {"in_flight": 1}
+
+
 @pytest.mark.parametrize("rate_hz", [-24_000, 0, 7, 10**6])
 def test_an_impossible_sample_rate_is_the_models_failure(
     triton: FakeTriton, service: RunningService, rate_hz: int

@@ -8,7 +8,6 @@ import httpx
 import numpy as np
 import pytest
 
-from fakes.decoding import decode
 from fakes.service import SAID, RunningService
 from fakes.triton import Fail, FakeTriton, Gate, Hang, Script, tone
 
@@ -102,52 +101,6 @@ def test_a_listener_who_leaves_cancels_the_segment_that_is_made_ahead(
     assert service.figures() == {"cancelled": 1, "in_flight": 0}
 
 
-@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac", "wav", "pcm"])
-def test_4000_characters_are_spoken_in_full_in_every_format(
-    triton: FakeTriton, service: RunningService, name: str
-) -> None:
-    text = "Now this is a sentence that says a little. " * 93
-
-    response = service.say(input=text, response_format=name)
-
-    joined = "".join("".join(texts(triton)).split())
-    samples = 7200 * len(texts(triton)) + 3600 * (len(texts(triton)) - 1)
-    assert joined == "".join(text.split())
-    assert 0 <= len(decode(response.content, name)) - samples <= 2304
-
-
-def test_100_000_characters_are_spoken_where_the_limit_permits(triton: FakeTriton) -> None:
-    text = "Now this is a sentence that says a little. " * 2326
-    triton.script = Script([tone(24)])
-
-    with RunningService(triton, max_input_characters=len(text)) as service:
-        response = service.say(input=text)
-
-    assert response.status_code == 200
-    assert "".join("".join(texts(triton)).split()) == "".join(text.split())
-
-
-def test_no_segment_is_longer_than_the_model_takes(
-    triton: FakeTriton, service: RunningService
-) -> None:
-    triton.script = Script(max_text_characters=50)
-
-    response = service.say(input="a word or two " * 100, text_options={"split": False})
-
-    assert response.status_code == 200
-    assert max(map(len, texts(triton))) <= 50
-    assert "".join("".join(texts(triton)).split()) == "awordortwo" * 100
-
-
-def test_a_text_without_any_full_stop_is_spoken(
-    triton: FakeTriton, service: RunningService
-) -> None:
-    response = service.say(input="x" * 4096)
-
-    assert response.status_code == 200
-    assert "".join(texts(triton)) == "x" * 4096
-
-
 @pytest.mark.parametrize(
     ("text", "options", "spoken"),
     [
@@ -209,6 +162,36 @@ def test_a_preview_shows_what_the_model_would_get(
     assert [s["text"].strip() for s in preview["segments"]] == SENTENCES == texts(triton)
     assert preview["model"] == "hibari"
     assert preview["characters"] == len(THREE)
+
+
+def test_a_preview_counts_in_the_minute_of_its_key(triton: FakeTriton) -> None:
+    with RunningService(triton, key_requests_per_minute=1) as service:
+        answers = [service.client.post(PREVIEW, json=SAID) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert answers[1].json()["error"]["code"] == "rate_limit_exceeded"
+
+
+def test_a_letter_that_the_voice_cannot_read_is_refused_wherever_it_stands(
+    triton: FakeTriton,
+) -> None:
+    triton.script = Script(scripts=["Latin"])
+
+    with RunningService(triton) as service:
+        refused = service.say(input="My friend wrote to me. He said Привет.")
+        spoken = service.say(input="Naïve, 5 °C, µm, ½, ª: all can be read. ©")
+
+    assert refused.status_code == 400
+    assert "CYRILLIC" in refused.json()["error"]["message"]
+    assert refused.json()["error"]["param"] == "input"
+    assert spoken.status_code == 200
+
+
+def test_scripts_that_unicode_does_not_know_are_the_operators_fault(triton: FakeTriton) -> None:
+    triton.script = Script(scripts=["Latein"])
+
+    with RunningService(triton) as service:
+        assert service.say().json()["error"]["code"] == "misconfigured"
 
 
 @pytest.mark.parametrize(

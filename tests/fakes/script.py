@@ -136,6 +136,7 @@ class Script:
     is_speech_model: bool = True
     sends_final: bool = True
     max_text_characters: int | None = None
+    scripts: Sequence[str] | None = None
     by_text: Callable[[SynthesisRequest], Sequence[Step]] | None = None
     voices: Sequence[dict[str, str]] = VOICES
 
@@ -174,6 +175,8 @@ class Script:
             if self.max_text_characters is not None:
                 most = str(self.max_text_characters)
                 config.parameters["max_text_characters"].string_value = most
+            if self.scripts is not None:
+                config.parameters["scripts"].string_value = json.dumps(list(self.scripts))
             if self.takes_cancel:
                 config.parameters[CANCEL_PARAMETER].string_value = "true"
         return config

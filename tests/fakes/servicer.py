@@ -32,8 +32,10 @@ class Seen:
     """The model came to the end of its script, whether that is FINAL, an error or neither."""
     cancelled: Tally = field(default_factory=Tally)
     ended: Tally = field(default_factory=Tally)
-    cut: Tally = field(default_factory=Tally)
     """Finished or cancelled."""
+    cut: Tally = field(default_factory=Tally)
+    """RPCs that were cancelled."""
+    most_at_once: int = 0
 
     @property
     def open_streams(self) -> int:
@@ -99,6 +101,7 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     async def _answer(self, request: Any, context: Any) -> None:
         self.seen.started.add()
+        self.seen.most_at_once = max(self.seen.most_at_once, self.seen.open_streams)
         try:
             await self._speak(request, context)
             # Counted before FINAL is sent: the client may be gone as soon as it has that.

@@ -30,6 +30,13 @@ def test_the_built_in_table_leaves_out_models_that_are_not_served() -> None:
     assert load_aliases(None, ["other"]) == Aliases()
 
 
+def test_the_built_in_table_never_hides_a_served_model() -> None:
+    aliases = load_aliases(None, ["hibari", "tts-1"])
+
+    assert aliases.model("tts-1") == "tts-1"
+    assert aliases.model("tts-1-hd") == "hibari"
+
+
 def test_a_name_that_is_no_alias_stays_as_it_is() -> None:
     aliases = Aliases({"tts-1": "hibari"}, {"hibari": {"alloy": "heart"}})
 

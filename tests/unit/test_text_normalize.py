@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.text.english_words import COUNTED, ROMAN_AFTER, RULERS, YEAR_AFTER
 from gateway.text.normalize import normalize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-WORDS = ["hello", "World", "NASA", "naïve", "don't", "iPhone", "Alice", "well-known", "I", "Go"]
+# Each rule's own words, and words that begin like a numeral: "John Lennon", "Book Lovers".
+WORDS = [
+    *("hello", "World", "NASA", "naïve", "don't", "iPhone", "Alice", "well-known", "Go"),
+    *("Lennon", "Lucas", "Vuitton", "Xavier", "Illinois", "Leader", "Less", "Ivy", "Lou"),
+    *ROMAN_AFTER.split("|"),
+    *RULERS.split("|"),
+    *COUNTED.split("|"),
+    *(word for word in YEAR_AFTER.split("|") if word != "class of"),
+]
 NUMERALS = "0123456789.,:/-$€%°+#@()[]<>=*^&'\"~ abAPMkmTh½–—−点年"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.split import GROWTH, pack, sentences
+from gateway.text.split import pack, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,9 +79,7 @@ def test_segments_grow_no_faster_than_a_slow_model_can_speak(
 ) -> None:
     lengths = [len(segment) for segment in pack(sentences(text), first, most)]
 
-    assert all(
-        after <= max(first, GROWTH * before) for before, after in itertools.pairwise(lengths)
-    )
+    assert all(after <= max(first, 3 * before) for before, after in itertools.pairwise(lengths))
 
 
 def test_the_first_segment_is_one_sentence_and_the_next_ones_are_filled() -> None:
