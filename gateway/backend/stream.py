@@ -136,13 +136,15 @@ class _Call:
 
     async def _read_to_the_end(self, cancel: service_pb2.ModelInferRequest | None) -> None:
         if self._writing is not None:
-            await self._writing
+            await asyncio.shield(self._writing)
         if cancel is not None:
-            await self._call.write(cancel)
+            self._writing = asyncio.ensure_future(self._call.write(cancel))
+            await asyncio.shield(self._writing)
         await self._call.done_writing()
-        message = None if self._reading is None else await self._reading
+        message = None if self._reading is None else await asyncio.shield(self._reading)
         while message is not grpc.aio.EOF:
-            message = await self._call.read()
+            self._reading = asyncio.ensure_future(self._call.read())
+            message = await asyncio.shield(self._reading)
 
     def _pending(self) -> list[asyncio.Future[Any]]:
         return [operation for operation in (self._writing, self._reading) if operation]

@@ -63,6 +63,7 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
         return service_pb2.ModelConfigResponse(config=self.script.config(request.name))
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
+        context = _Answers(context)
         incoming = aiter(requests)
         reading = asyncio.ensure_future(_next(incoming))
         answering: asyncio.Task[None] | None = None
@@ -138,6 +139,23 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
                 offset += len(samples)
             else:
                 await _misbehave(step, request, context)
+
+
+class _Answers:
+    """An RPC's answers, one at a time; one that is being sent is sent whoever is cancelled."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._sending: asyncio.Future[None] | None = None
+
+    async def write(self, message: Any) -> None:
+        if self._sending is not None:
+            await asyncio.wait({self._sending})
+        self._sending = asyncio.ensure_future(self._context.write(message))
+        await asyncio.shield(self._sending)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        await self._context.abort(code, details)
 
 
 async def _misbehave(step: Any, request: Any, context: Any) -> None:
