@@ -4,6 +4,7 @@ SpeechError
 ├── InvalidRequestError        400  the caller's mistake; `param` names the field
 │   ├── UnknownModelError      404
 │   ├── UnknownVoiceError      400  as OpenAI answers
+│   ├── RequestTooSlowError    408
 │   ├── RequestTooLargeError   413
 │   └── UnauthenticatedError   401  no API key, or none that is known
 ├── OverloadedError            429  no permit in time, a caller's limit, or Triton's queue is full
@@ -93,6 +94,13 @@ class RequestTooLargeError(InvalidRequestError):
 
     status = 413
     code = "request_too_large"
+
+
+class RequestTooSlowError(InvalidRequestError):
+    """The body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
 
 
 class UnauthenticatedError(InvalidRequestError):

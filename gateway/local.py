@@ -142,15 +142,21 @@ def _check_ports(settings: Settings) -> None:
             raise LocalError(f"{name}: port {port} is not possible here; 1 to 65535 are")
     if len(set(ports.values())) < len(ports):
         raise LocalError(f"these must differ: {ports}")
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
+    _check_free(settings.host, settings.port, "--port and --host (SPEECH_PORT, SPEECH_HOST)")
+    triton_host = settings.triton_address.rsplit(":", 1)[0].strip("[]")
+    for port in (triton_port, triton_port + 1):
+        _check_free(triton_host, port, "--triton HOST:PORT (SPEECH_TRITON_ADDRESS)")
+
+
+def _check_free(host: str, port: int, options: str) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.host, settings.port))
+            probe.bind((host, port))
         except OSError as error:
             raise LocalError(
-                f"{settings.host}:{settings.port} cannot be taken: {error.strerror}; stop what "
-                "holds it or choose another with --port and --host (SPEECH_PORT, SPEECH_HOST)"
+                f"{host}:{port} cannot be taken: {error.strerror}; stop what holds it or choose "
+                f"another with {options}"
             ) from error
 
 

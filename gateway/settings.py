@@ -77,9 +77,9 @@ class Settings(BaseSettings):
     """Write numbers, dates, units and the like as words (English and Chinese)."""
     text_split: bool = True
     """Speak a text sentence by sentence, the first ones in small pieces."""
-    first_segment_characters: int = Field(default=80, ge=1)
+    first_segment_characters: int = Field(default=80, ge=20)
     """Longest first segment of a text that is split: a short one is heard early."""
-    segment_characters: int = Field(default=300, ge=1)
+    segment_characters: int = Field(default=300, ge=20)
     """Longest segment that a model gets; a model may declare a smaller maximum itself."""
     segment_pause_seconds: float = Field(default=0.15, ge=0, le=5)
     """Silence between two segments."""
@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     connect_timeout_seconds: float = Field(default=5.0, ge=0.1)
     """How long an attempt to connect to Triton may take (0.1 is the least that gRPC keeps)."""
     first_audio_timeout_seconds: float = Field(default=30.0, gt=0)
-    """How long Triton may take to its first audio."""
+    """How long Triton may take to the first audio of each segment."""
     gap_timeout_seconds: float = Field(default=10.0, gt=0)
     """How long Triton may be silent between two chunks: a killed model says nothing at all."""
     shutdown_grace_seconds: float = Field(default=10.0, ge=0)

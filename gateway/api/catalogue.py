@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from gateway.api.deps import State, StateDep
-from gateway.errors import UnknownModelError, UnknownVoiceError
+from gateway.errors import SpeechError, UnknownModelError, UnknownVoiceError
 
 if TYPE_CHECKING:
     from gateway.speech.types import Voice
@@ -41,19 +41,35 @@ async def list_audio_models(state: StateDep) -> dict[str, Any]:
 
 @router.get("/v1/audio/voices")
 async def list_voices(state: StateDep, *, legacy: bool = False) -> dict[str, Any]:
-    """List the voices of all models and their aliases; with `legacy` their names alone."""
-    voices = [voice for m in state["settings"].models for voice in await _voices(state, m)]
+    """List the voices of all models and their aliases; with `legacy` their names alone.
+
+    A model that cannot be asked is left out, /readyz says why; if none can, that is the error.
+    """
+    voices = await _all_voices(state)
     return {"voices": [voice["id"] for voice in voices] if legacy else voices}
 
 
 @router.get("/v1/audio/voices/{voice}")
 async def retrieve_voice(voice: str, state: StateDep) -> dict[str, Any]:
     """Describe one voice, of the first model that has it."""
-    voices = [known for m in state["settings"].models for known in await _voices(state, m)]
+    voices = await _all_voices(state)
     for known in voices:
         if known["id"] == voice:
             return known
     raise UnknownVoiceError.among(voice, [known["id"] for known in voices])
+
+
+async def _all_voices(state: State) -> list[dict[str, Any]]:
+    voices: list[dict[str, Any]] = []
+    errors: list[SpeechError] = []
+    for model in state["settings"].models:
+        try:
+            voices += await _voices(state, model)
+        except SpeechError as error:
+            errors.append(error)
+    if len(errors) == len(state["settings"].models):
+        raise errors[0]
+    return voices
 
 
 def _models(state: State) -> list[str]:

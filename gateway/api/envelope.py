@@ -89,7 +89,7 @@ async def unexpected_error(_: Request, error: Exception) -> Response:
 
 def explain(problem: Any) -> InvalidRequestError:
     """Turn pydantic's first complaint into words that name the field, what came and what fits."""
-    location = [str(part) for part in problem["loc"] if part != "body"]
+    location = [str(part) for part in problem["loc"] if part not in ("body", "query")]
     if problem["type"] == "json_invalid":
         reason = problem.get("ctx", {}).get("error", "")
         return InvalidRequestError(f"the body is not valid JSON: {reason}", code="invalid_json")
@@ -101,7 +101,9 @@ def explain(problem: Any) -> InvalidRequestError:
     # A union reports as voice.str, voice.VoiceReference: the field is what the caller knows.
     field = location[0]
     code = "missing_required_parameter" if problem["type"] == "missing" else "invalid_value"
-    words = f"'{field}': {problem['msg']}"
+    # A part of a field is named with it; a union's parts ("voice.str") are pydantic's own words.
+    named = ".".join(location) if field == "text_options" else field
+    words = f"'{named}': {problem['msg']}"
     if problem["type"] != "missing":
         words += f"; given: {_shown(problem['input'])}"
     return InvalidRequestError(words, param=field, code=code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from gateway.keys import ApiKey
+
+log = logging.getLogger("speech.keys")
 
 ALWAYS_OPEN = ("/livez", "/readyz", "/health")
 OPEN_PATHS = {
@@ -88,6 +91,7 @@ async def _refuse(error: UnauthenticatedError, scope: Scope, receive: Receive, s
     if scope["type"] == "websocket" and DENIAL not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})  # Before it is accepted: the server answers 403.
         return
+    log.info("speech.unauthenticated request_id=%s", scope["state"].get("request_id", "none"))
     response = error_response(error)
     response.headers["www-authenticate"] = "Bearer"
     await response(scope, receive, send)

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
+
 from gateway.api.envelope import error_response
-from gateway.errors import RequestTooLargeError
+from gateway.errors import RequestTooLargeError, RequestTooSlowError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from gateway.errors import SpeechError
+
 MAX_DRAINED_BYTES = 128 * 2**20
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive; the texts here are small."""
 
 
 class BodyLimit:
     """ASGI middleware: 413 for a body over `max_bytes`, of which nothing is kept.
 
+    408 for one that is not there within `seconds`.
+
     The rest of such a body is read and thrown away (up to MAX_DRAINED_BYTES), since most
     clients read an answer only after they have sent everything.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float = BODY_SECONDS) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body of a POST, then hand it on whole or refuse it."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = await self._read(receive)
-        if body is not None:
-            await self._app(scope, _replay(body, receive), send)
-            return
-        error = RequestTooLargeError(
+        error: SpeechError = RequestTooLargeError(
             f"the body is larger than {self._max_bytes} bytes (SPEECH_MAX_BODY_BYTES)"
         )
+        body = None
+        with anyio.move_on_after(self._seconds) as limit:
+            body = await self._read(receive)
+        if limit.cancelled_caught:
+            error = RequestTooSlowError(f"the body did not arrive within {self._seconds:g} s")
+        elif body is not None:
+            await self._app(scope, _replay(body, receive), send)
+            return
         response = error_response(error)
         response.headers["connection"] = "close"
         await response(scope, receive, send)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import quote
 
 import fastapi
 from fastapi import APIRouter, Request
@@ -147,7 +148,8 @@ def _given(value: Given | None, otherwise: Given) -> Given:
 
 def _ignored(body: SpeechBody) -> str:
     names = body.model_extra or {}
-    ignored = [name[:64] for name in names if name.isascii() and name.isprintable()]
+    # A header takes ASCII alone.
+    ignored = [quote(name, safe="-_.~ /:")[:64] for name in names]
     # Some clients send the word "None" for instructions that were not set.
     if body.instructions and body.instructions != "None":
         ignored.insert(0, "instructions")

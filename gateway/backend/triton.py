@@ -16,6 +16,7 @@ from gateway.errors import (
     BackendFailedError,
     BackendUnavailableError,
     InvalidRequestError,
+    MisconfiguredError,
     NoConnectionError,
     SpeechError,
 )
@@ -119,7 +120,12 @@ class TritonSynthesizer:
     async def _contract(self, model: str, *, is_fresh: bool = False) -> ModelContract:
         if is_fresh or model not in self._contracts:
             request = service_pb2.ModelConfigRequest(name=model)
-            answer = await self._ask(self._stub.ModelConfig, request)
+            try:
+                answer = await self._ask(self._stub.ModelConfig, request)
+            except MisconfiguredError as error:
+                raise MisconfiguredError(
+                    f"model '{model}': {error.message}", detail=error.detail
+                ) from error
             self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
         return self._contracts[model]
 

@@ -134,7 +134,7 @@ VULGAR = {
 
 # Signs, with what they need around them (each goes to one word between spaces).
 SIGNS = (
-    (r"&", "and"),
+    (r"&+", "and"),
     (r"(?<=\w)@(?=\w)|(?<!\S)@(?=\s|\w)", "at"),
     (r"(?<=[\w)])\s*+\+(?=\+|\s*+[\w(]|\s|$)|(?<=\+)\+", "plus"),
     (r"(?<=[\w)])\s*+=\s*+(?=[\w(])", "equals"),

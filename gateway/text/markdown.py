@@ -49,6 +49,8 @@ INLINE_TAG = regex.compile(
     r"|<!--(?:[^<-]|-(?!->))*+-->",
     regex.I,
 )
+CLOSING_TAG = regex.compile(r"</([a-z][a-z0-9-]{0,30})\s*+>")
+TAG = regex.compile(r"</?([a-z][a-z0-9-]{0,30})(?:\s[^<>]*+)?/?>")
 
 
 def plain(text: str) -> str:
@@ -56,9 +58,15 @@ def plain(text: str) -> str:
 
     Numbers of ordered lists stay, because they are read; table cells are joined with commas.
     """
-    lines = LINE_MARKS.sub("", RULE.sub("", text))
+    lines = LINE_MARKS.sub("", RULE.sub("", _without_pairs(text)))
     tokens = PARSER.parse(PRODUCT.sub(STAR, lines))
     return LAST_CELL.sub("\n", "".join(_blocks(tokens))).replace(STAR, "*")
+
+
+def _without_pairs(text: str) -> str:
+    """Take out tags of any name that are closed in the text, such as <think> and </think>."""
+    closed = {name for name in CLOSING_TAG.findall(text) if not LINE_TAG.fullmatch(f"<{name}>")}
+    return TAG.sub(lambda match: "" if match[1] in closed else match[0], text)
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[str]:

@@ -18,8 +18,16 @@ HALFWIDTH = {0xFEE0 + ord(sign): sign for sign in "#$%&*+-/<=>@_~"} | {
     code: chr(code - 0xFEE0)
     for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
 }
-LOOKALIKES = HALFWIDTH | {0x2011: "-", 0x203C: "!!", 0x2049: "!?"}
+# Bold, script and double-struck letters, which people use as a typeface.
+TYPEFACES = {
+    code: folded
+    for code in range(0x1D400, 0x1D800)
+    if (folded := unicodedata.normalize("NFKC", chr(code))) != chr(code)
+}
+LOOKALIKES = HALFWIDTH | TYPEFACES | {0x2011: "-", 0x203C: "!!", 0x2049: "!?"}
 
+# What colours a terminal.
+ESCAPE = regex.compile(r"\x1b\[[0-9;?]*+[A-Za-z]")
 NEWLINE = regex.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
 SPACE = regex.compile(r"[\p{Zs}\t]+")
 BLANK_LINES = regex.compile(r"\n{3,}")
@@ -64,6 +72,7 @@ def sanitize(text: str, urls: Urls) -> str:
 
 
 def _seen(text: str) -> str:
+    text = ESCAPE.sub("", text)
     text = unicodedata.normalize("NFC", text).translate(LOOKALIKES)
     return UNSEEN.sub("", SPACE.sub(" ", NEWLINE.sub("\n", text)))
 

@@ -163,3 +163,12 @@ def test_a_file_of_ones_own_is_used(triton: FakeTriton, tmp_path: Path) -> None:
     assert spoken.status_code == 200
     assert [request.voice for request in triton.seen.requests] == ["fable"]
     assert refused.status_code == 404
+
+
+def test_a_model_that_triton_lacks_hides_no_other_models_voices(triton: FakeTriton) -> None:
+    with RunningService(triton, models="nope,hibari") as service:
+        listed = service.client.get("/v1/audio/voices", params={"legacy": "true"}).json()
+        alone = service.client.get("/v1/models/nope").json()["error"]
+
+    assert listed["voices"][:2] == ["heart", "fable"]
+    assert "model 'nope'" in alone["message"]

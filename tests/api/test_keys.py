@@ -105,6 +105,12 @@ def test_a_key_works_on_every_route(guarded: RunningService, method: str, path: 
     assert without.status_code == (with_key.status_code if path in PROBES else 401)
 
 
+@pytest.mark.parametrize("path", [SPEECH, "/audio/speech", f"{SPEECH}/preview"])
+def test_a_key_works_wherever_a_text_is_sent(guarded: RunningService, path: str) -> None:
+    assert guarded.client.post(path, json=SAID).status_code == 401
+    assert guarded.client.post(path, json=SAID, headers=bearer(ALICE)).status_code == 200
+
+
 @pytest.mark.parametrize("word", ["lists", "docs", "metrics"])
 def test_what_is_open_is_a_setting(triton: FakeTriton, word: str) -> None:
     paths = {"lists": LISTS, "docs": DOCS, "metrics": METRICS}

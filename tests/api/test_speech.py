@@ -186,7 +186,7 @@ def test_an_unfit_request_id_is_replaced(
         pytest.param({"instructions": "Whisper."}, "instructions", id="instructions"),
         pytest.param({"instructions": "None"}, None, id="the word None"),
         pytest.param({"instructions": None}, None, id="null"),
-        pytest.param({"ünknown\r\nx": 1, "lang": "en"}, "lang", id="no header injection"),
+        pytest.param({"ü\r\nx": 1, "lang": "en"}, "%C3%BC%0D%0Ax, lang", id="no header injection"),
         pytest.param({}, None, id="nothing"),
     ],
 )

@@ -235,4 +235,7 @@ def test_a_language_is_taken_where_the_voice_names_none(
 ) -> None:
     triton.script = Script(voices=({"id": "heart"},))
 
-    assert service.say(language="fr").status_code == 200
+    for language in ("fr", "en", None):
+        assert service.say(input="J'ai 5 pommes.", language=language).status_code == 200
+
+    assert texts(triton) == ["J'ai 5 pommes.", "J'ai five pommes.", "J'ai five pommes."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fakes.service import SAID, RunningService
 from fakes.triton import FakeTriton
+from gateway.api.limits import BodyLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,3 +226,37 @@ def test_no_wrong_request_reaches_the_model(triton: FakeTriton, service: Running
 
     assert triton.seen.started.count == before
     assert service.figures()["in_flight"] == 0
+
+
+def test_a_body_that_never_arrives_is_a_408() -> None:
+    """Straight through the middleware, with little patience."""
+    sent: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        limit = BodyLimit(None, max_bytes=100, seconds=0.01)  # type: ignore[arg-type]
+        await limit({"type": "http", "method": "POST"}, receive, send)
+
+    asyncio.run(run())
+
+    assert sent[0]["status"] == 408
+    assert b"within 0.01 s" in sent[1]["body"]
+
+
+def test_a_list_that_is_asked_for_wrongly_names_the_parameter(service: RunningService) -> None:
+    error = error_of(service.client.get("/v1/audio/voices", params={"legacy": "maybe"}))
+
+    assert error["param"] == "legacy"
+
+
+def test_a_part_of_a_field_is_named_with_it(service: RunningService) -> None:
+    error = error_of(service.say(text_options={"sanitise": False}))
+
+    assert error["param"] == "text_options"
+    assert "text_options.sanitise" in error["message"]

@@ -94,6 +94,33 @@ async def test_the_next_is_refused_after_the_wait_with_the_number_and_the_settin
     assert (admission.in_flight, admission.waiting) == (0, 0)
 
 
+def test_the_wait_is_no_longer_than_the_bound() -> None:
+    """On a loop whose clock jumps to whatever is due next."""
+
+    class JumpingLoop(asyncio.SelectorEventLoop):
+        now = 0.0
+
+        def time(self) -> float:
+            return self.now
+
+        def _run_once(self) -> None:
+            if not self._ready and self._scheduled:  # type: ignore[attr-defined]
+                self.now = max(self.now, self._scheduled[0].when())  # type: ignore[attr-defined]
+            super()._run_once()  # type: ignore[misc]
+
+    async def wait_in_vain() -> float:
+        admission = make(1, 2.5)
+        async with admission.permit("anyone"):
+            await refused(admission)
+        return asyncio.get_running_loop().time()
+
+    loop = JumpingLoop()
+    try:
+        assert loop.run_until_complete(wait_in_vain()) == pytest.approx(2.5)
+    finally:
+        loop.close()
+
+
 async def test_who_waits_comes_in_when_a_permit_comes_free() -> None:
     admission = make(1, LONG)
     first_in, second_in, leave = asyncio.Event(), asyncio.Event(), asyncio.Event()
