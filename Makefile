@@ -14,7 +14,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec gpu-bench clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,10 @@ bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, agains
 
 bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in half precision.
 	PYTHONPATH=tests $(SPARK)/bin/python tests/bench/bicodec.py
+
+GPU_PYTHON ?= python3
+gpu-bench: ## Measure the codec on a CUDA GPU (GPU_PYTHON has torch, transformers and spark-tts-lib).
+	cd tests && PYTHONPATH=$(CURDIR)/triton:$(CURDIR)/tests $(GPU_PYTHON) bench/gpu_bicodec.py
 
 lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

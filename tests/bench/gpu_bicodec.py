@@ -1,0 +1,167 @@
+"""BiCodec on a CUDA GPU beside the reference modules, with random weights: `make gpu-bench`.
+
+Prints wall times (medians, milliseconds) of one run on one GPU; nothing is asserted. Needs torch
+with CUDA, transformers and spark-tts-lib.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from spark_tts_lib.models.audio_tokenizer import BiCodecTokenizer
+from spark_tts_lib.models.bicodec import BiCodec
+from transformers import Wav2Vec2Config, Wav2Vec2FeatureExtractor, Wav2Vec2Model
+
+from spark.checkpoint import write_bicodec
+from spark.speech import SETTINGS
+from speech_backend.audio_tokenizer import AudioTokenizer
+from speech_backend.bicodec import BiCodecDecoder
+from speech_backend.windows import WindowPlan, WindowPlanner, bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHAPES = ((1, 48), (1, 160), (1, 384), (8, 160), (8, 384), (32, 160))
+ROUNDS = 15
+UTTERANCES = (250, 500)
+FASTER_THAN_SPEECH = 6.0
+"""How fast the language model is assumed to write when windows are planned."""
+
+
+def main() -> None:
+    """Print the tables."""
+    gpu = torch.cuda.get_device_name()
+    print(f"{gpu}, torch {torch.__version__}, Python {platform.python_version()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_checkpoint(folder)
+        exact = BiCodecDecoder.load(folder / "BiCodec", "cuda")
+        half = BiCodecDecoder.load(folder / "BiCodec", "cuda", torch.float16)
+        reference = BiCodec.load_from_checkpoint(folder / "BiCodec").to("cuda").eval()
+        compiled = torch.compile(half.forward, mode="reduce-overhead", dynamic=False)
+        print_windows(reference, exact, half, compiled)
+        print_streams(half, compiled)
+        print_tokenizers(folder)
+
+
+def write_checkpoint(folder: Path) -> None:
+    """Write BiCodec and wav2vec2 at their real sizes, random."""
+    write_bicodec(folder / "BiCodec", "full", seed=1)
+    (folder / "config.yaml").write_text(
+        "\n".join(f"{key}: {str(value).lower()}" for key, value in SETTINGS.items()), "utf-8"
+    )
+    speech = folder / "wav2vec2-large-xlsr-53"
+    config = Wav2Vec2Config(
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+        conv_bias=True,
+        feat_extract_norm="layer",
+        do_stable_layer_norm=True,
+    )
+    Wav2Vec2Model(config).save_pretrained(speech)
+    Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True).save_pretrained(speech)
+
+
+def random_batch(items: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make tokens on the GPU: [items, tokens] and [items, 32]."""
+    random = torch.Generator().manual_seed(items * tokens)
+    semantic = torch.randint(0, 8192, (items, tokens), generator=random)
+    voices = torch.randint(0, 4096, (items, 32), generator=random)
+    return semantic.cuda(), voices.cuda()
+
+
+@torch.inference_mode()
+def milliseconds(work: Callable[[], Any]) -> float:
+    """Return the median time of a call, after three that warm it up."""
+    times = []
+    for number in range(3 + ROUNDS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        if number >= 3:
+            times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def print_windows(reference: Any, exact: Any, half: Any, compiled: Any) -> None:
+    """Print the time of one decode for each batch and window."""
+    print(
+        "\n| batch x tokens | reference, TF32 | fp32 | ours, fp32 | fp16 | fp16 compiled | gain |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for items, tokens in SHAPES:
+        semantic, voices = random_batch(items, tokens)
+        # PyTorch's own default, which loading our modules turns off in the whole process.
+        torch.backends.cudnn.allow_tf32 = True
+        rounded = milliseconds(lambda s=semantic, v=voices: reference.detokenize(s, v[:, None]))
+        torch.backends.cudnn.allow_tf32 = False
+        times = [
+            rounded,
+            milliseconds(lambda s=semantic, v=voices: reference.detokenize(s, v[:, None])),
+            milliseconds(lambda s=semantic, v=voices: exact(s, v)),
+            milliseconds(lambda s=semantic, v=voices: half(s, v)),
+            milliseconds(lambda s=semantic, v=voices: compiled(s, v)),
+        ]
+        shown = " | ".join(f"{value:.1f}" for value in times)
+        print(f"| {items} x {tokens} | {shown} | {times[1] / min(times[2:]):.1f} |", flush=True)
+
+
+def print_streams(half: Any, compiled: Any) -> None:
+    """Print what the windows of an utterance cost together, beside one decode of all of it."""
+    print("\n| tokens | windows | all windows, compiled | one decode, eager | ratio |")
+    print("|---|---|---|---|---|")
+    for tokens in UTTERANCES:
+        lengths = window_lengths(tokens)
+        windows = [random_batch(1, bucket(length)) for length in lengths]
+        utterance = random_batch(1, tokens)
+        streamed = sum(milliseconds(partial(compiled, *window)) for window in windows)
+        whole = milliseconds(partial(half, *utterance))
+        print(f"| {tokens} | {lengths} | {streamed:.1f} | {whole:.1f} | {streamed / whole:.2f} |")
+
+
+def window_lengths(tokens: int) -> list[int]:
+    """Return the windows of an utterance whose tokens come evenly and are decoded at once."""
+    planner, lengths, now = WindowPlanner(WindowPlan()), [], 0.0
+    for number in range(tokens + 1):
+        now = number / (50 * FASTER_THAN_SPEECH)
+        planner.push([0]) if number < tokens else planner.finish()
+        while window := planner.next_window(now):
+            lengths.append(window.length)
+            planner.sent(window, now)
+            if window.is_last:
+                break
+    return lengths
+
+
+def print_tokenizers(folder: Path) -> None:
+    """Print the time of six seconds of a reference."""
+    random = np.random.default_rng(0)
+    samples = (0.1 * random.standard_normal(96_000)).astype(np.float32)
+    theirs = BiCodecTokenizer(folder, torch.device("cuda"))
+    ours = AudioTokenizer(folder, "cuda")
+    reference = milliseconds(lambda: theirs_tokens(theirs, samples))
+    own = milliseconds(lambda: ours.tokenize(samples))
+    print(f"\n6 s of a reference: {reference:.1f} ms by the reference, {own:.1f} ms by ours")
+
+
+def theirs_tokens(tokenizer: Any, samples: np.ndarray) -> None:
+    """Do what the reference does with a clip that is loaded already."""
+    features = tokenizer.extract_wav2vec2_features(samples)
+    wav = torch.from_numpy(samples)[None].float().cuda()
+    batch = {"ref_wav": wav, "wav": wav, "feat": features.cuda()}
+    tokenizer.model.tokenize(batch)
+
+
+if __name__ == "__main__":
+    main()
