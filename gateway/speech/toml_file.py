@@ -54,18 +54,22 @@ class TomlFile:
         return SettingsError(f"{self._name}, line {self._line(key, table)}: {where}{key!r} {what}")
 
     def _line(self, key: str, table: str) -> int:
-        """Return the number of the key's line, else of the nearest one above it, else 1."""
+        """Return the number of the key's line, else of the first in it, else of its table's."""
         wanted = _plain(f"{table}.{key}" if table else key)
-        within, nearest, depth = "", 1, 0
+        within, inside, nearest, depth = "", 0, 1, 0
         for number, line in enumerate(self._lines, 1):
             if header := HEADER.match(line):
                 path = within = _plain(header[1])
             else:
                 key_here = _plain(line.partition("=")[0])
                 path = f"{within}.{key_here}" if within else key_here
-            if f"{wanted}.".startswith(f"{path}.") and len(path) > depth:
+            if path == wanted:
+                return number
+            if path.startswith(f"{wanted}."):
+                inside = inside or number
+            elif wanted.startswith(f"{path}.") and len(path) > depth:
                 nearest, depth = number, len(path)
-        return nearest
+        return inside or nearest
 
 
 def _plain(path: str) -> str:
