@@ -17,6 +17,7 @@ from gateway.api.request_id import RequestId
 from gateway.api.root_path import RootPath
 from gateway.lifespan import make_lifespan
 from gateway.speech.aliases import load_aliases
+from gateway.speech.voice_file import load_voices
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -42,10 +43,11 @@ def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> Fa
     Raises SettingsError for a setting that only shows here that it is wrong.
     """
     aliases = load_aliases(settings.aliases_file, settings.models)
+    voices = load_voices(settings.voices_file, settings.models)
     app = FastAPI(
         title="speech-gateway",
         version=version("speech-gateway"),
-        lifespan=make_lifespan(settings, aliases, synthesizer),
+        lifespan=make_lifespan(settings, aliases, voices, synthesizer),
         # For the button on the page of /docs; RequireKey is what asks for the key.
         dependencies=[Depends(HTTPBearer(auto_error=False))] if settings.known_keys else [],
     )

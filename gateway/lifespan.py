@@ -9,6 +9,9 @@ from gateway.api.deps import State
 from gateway.backend.triton import TritonSynthesizer
 from gateway.speech.admission import Admission, Limits
 from gateway.speech.service import SpeechService
+from gateway.speech.speaker import Speaker
+from gateway.speech.voice_cache import VoiceCache
+from gateway.speech.voices import Voices
 from gateway.telemetry.logging import log_record
 from gateway.telemetry.metrics import Metrics
 
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
     from gateway.speech.aliases import Aliases
     from gateway.speech.record import SpeechRecord
     from gateway.speech.synthesizer import Synthesizer
+    from gateway.speech.voice_file import FileVoices
 
 
 def make_lifespan(
-    settings: Settings, aliases: Aliases, synthesizer: Synthesizer | None
+    settings: Settings, aliases: Aliases, of_file: FileVoices, synthesizer: Synthesizer | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     """Return the app's lifespan; it starts without Triton too and says so in /readyz."""
 
@@ -37,12 +41,18 @@ def make_lifespan(
                 triton = TritonSynthesizer(settings)
                 stack.push_async_callback(triton.aclose)
                 backend = triton
-            yield _state(settings, aliases, backend)
+            cache = VoiceCache(settings.cache_dir)
+            speaker = Speaker(backend, cache, settings.first_audio_timeout_seconds)
+            stack.push_async_callback(speaker.aclose)
+            voices = Voices(backend, aliases, of_file)
+            yield _state(settings, aliases, voices, speaker, backend)
 
     return lifespan
 
 
-def _state(settings: Settings, aliases: Aliases, synthesizer: Synthesizer) -> State:
+def _state(
+    settings: Settings, aliases: Aliases, voices: Voices, speaker: Speaker, synthesizer: Synthesizer
+) -> State:
     admission = Admission(
         Limits(
             permits=settings.max_concurrent_requests,
@@ -61,7 +71,8 @@ def _state(settings: Settings, aliases: Aliases, synthesizer: Synthesizer) -> St
     service = SpeechService(
         synthesizer,
         admission,
-        aliases,
+        voices,
+        speaker,
         on_closed,
         keep_native_rate=settings.keep_native_rate,
     )
@@ -69,6 +80,7 @@ def _state(settings: Settings, aliases: Aliases, synthesizer: Synthesizer) -> St
         settings=settings,
         aliases=aliases,
         synthesizer=synthesizer,
+        voices=voices,
         service=service,
         metrics=metrics,
     )

@@ -26,6 +26,16 @@ class SettingsError(Exception):
     """A setting is wrong; the message names it and what fits."""
 
 
+def _user_cache() -> Path | None:
+    """Return the directory of the XDG specification, None for a user without a home."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        # The specification says to ignore a relative path.
+        return (base if base.is_absolute() else Path.home() / ".cache") / "speech-gateway"
+    except RuntimeError:
+        return None
+
+
 class Settings(BaseSettings):
     """The effective settings: flags override the environment, which overrides `.env`."""
 
@@ -63,6 +73,12 @@ class Settings(BaseSettings):
     """Triton models that callers may name, separated by commas."""
     aliases_file: Path | None = None
     """TOML file of other names for models and voices; OpenAI's are built in."""
+    voices_file: Path | None = None
+    """TOML file of voices that models are given: recordings to clone, labels to make one from."""
+    tokenizer_model: str = Field(default="audio_tokenizer", min_length=1)
+    """Triton model that turns recordings into tokens."""
+    cache_dir: Path | None = Field(default_factory=_user_cache)
+    """Directory of voices that are tokenised or made; empty: memory alone."""
     default_sample_rate_hz: int = Field(default=16_000, ge=8_000, le=192_000)
     """Sample rate of models that do not say it themselves (Spark-TTS's upstream: 16 000)."""
     keep_native_rate: bool = False
@@ -117,10 +133,18 @@ class Settings(BaseSettings):
             raise ValueError("must be host:port, with a port from 1 to 65535 and no scheme")
         return value
 
-    @field_validator("aliases_file", mode="before")
+    @field_validator("aliases_file", "voices_file", "cache_dir", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return value or None
+
+    @field_validator("cache_dir")
+    @classmethod
+    def _expand(cls, value: Path | None) -> Path | None:
+        try:
+            return value and value.expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{error}; give the whole path") from error
 
     @property
     def known_keys(self) -> tuple[ApiKey, ...]:

@@ -87,14 +87,8 @@ def _model(name: str, state: State) -> dict[str, Any]:
 
 
 async def _voices(state: State, model: str) -> list[dict[str, Any]]:
-    """Return the model's voices, then those aliases that stand for one of them."""
-    voices = await state["synthesizer"].voices(model, is_fresh=True)
-    known = {voice.id: voice for voice in voices}
-    aliases = state["aliases"].of(model, known)
-    return [
-        *(_voice(voice.id, voice) for voice in voices),
-        *(_voice(alias, known[target]) for alias, target in aliases.items()),
-    ]
+    listed = await state["voices"].listed(model)
+    return [_voice(name, voice) for name, voice in listed.items()]
 
 
 def _voice(name: str, voice: Voice) -> dict[str, Any]:

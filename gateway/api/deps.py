@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gateway.speech.aliases import Aliases
     from gateway.speech.service import SpeechService
     from gateway.speech.synthesizer import Synthesizer
+    from gateway.speech.voices import Voices
     from gateway.telemetry.metrics import Metrics
 
 
@@ -20,6 +21,7 @@ class State(TypedDict):
     settings: Settings
     aliases: Aliases
     synthesizer: Synthesizer
+    voices: Voices
     service: SpeechService
     metrics: Metrics
 

@@ -38,6 +38,7 @@ class ModelContract:
     sample_rate_hz: int
     text_limits: TextLimits
     voices: tuple[Voice, ...]
+    checkpoint: str
 
     def request(self, request: SynthesisRequest, request_id: str) -> service_pb2.ModelInferRequest:
         """Return the protobuf with those tensors that the model declares."""
@@ -46,13 +47,7 @@ class ModelContract:
         for name, array in request.to_tensors().items():
             if name not in self.inputs:
                 continue
-            shape = (1, *array.shape) if self.is_batched else array.shape
-            dtype = np_to_triton_dtype(array.dtype)
-            message.inputs.add(name=name, datatype=dtype, shape=shape)
-            is_bytes = array.dtype == np.object_
-            message.raw_input_contents.append(
-                serialize_byte_tensor(array).item() if is_bytes else array.tobytes()
-            )
+            add_input(message, name, array, is_batched=self.is_batched)
         return message
 
     def cancel(self, request_id: str) -> service_pb2.ModelInferRequest | None:
@@ -71,7 +66,7 @@ class ModelContract:
         try:
             chunk = PcmChunk.from_tensors(
                 {
-                    output.name: _array(output, raw)
+                    output.name: read_output(output, raw)
                     for output, raw in zip(
                         response.outputs, response.raw_output_contents, strict=True
                     )
@@ -112,6 +107,7 @@ def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:
                 Voice(voice["id"], config.name, voice.get("language"))
                 for voice in json.loads(parameters.get("voices", "[]"))
             ),
+            checkpoint=parameters.get("checkpoint", ""),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MisconfiguredError(
@@ -140,8 +136,23 @@ def _text_limits(parameters: dict[str, str]) -> TextLimits:
     return limits
 
 
-def _array(output: Any, raw: bytes) -> npt.NDArray[Any]:
-    # A model with a batch dimension answers with it: [1, n]. The contract's shapes have none.
+def add_input(
+    message: service_pb2.ModelInferRequest, name: str, array: npt.NDArray[Any], *, is_batched: bool
+) -> None:
+    """Add a tensor of the contract to a request, with a batch dimension where there is one."""
+    shape = (1, *array.shape) if is_batched else array.shape
+    message.inputs.add(name=name, datatype=np_to_triton_dtype(array.dtype), shape=shape)
+    is_bytes = array.dtype == np.object_
+    message.raw_input_contents.append(
+        serialize_byte_tensor(array).item() if is_bytes else array.tobytes()
+    )
+
+
+def read_output(output: Any, raw: bytes) -> npt.NDArray[Any]:
+    """Return a tensor of a response as one row; raises ValueError where the bytes do not fit.
+
+    A model with a batch dimension answers with it: [1, n]. The contract's shapes have none.
+    """
     if output.datatype == "BYTES":
         return np.asarray(deserialize_bytes_tensor(raw), dtype=np.object_).reshape(-1)
     return np.frombuffer(raw, dtype=triton_to_np_dtype(output.datatype))

@@ -12,6 +12,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from gateway.backend.classify import classify
 from gateway.backend.contracts import ModelContract, read_contract
 from gateway.backend.stream import StreamCaller, StreamLimits
+from gateway.backend.tokenizer import TokenizerContract, read_tokenizer
 from gateway.errors import (
     BackendFailedError,
     BackendUnavailableError,
@@ -24,9 +25,12 @@ from gateway.errors import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    import numpy as np
+    import numpy.typing as npt
+
     from gateway.settings import Settings
     from gateway.speech.deadline import Deadline
-    from gateway.speech.types import TextLimits, Voice
+    from gateway.speech.types import TextLimits, Voice, VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
 
 ASK_SECONDS = 5.0
@@ -56,6 +60,8 @@ class TritonSynthesizer:
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._caller = StreamCaller(self._stub, limits)
         self._contracts: dict[str, ModelContract] = {}
+        self._tokenizer_model = settings.tokenizer_model
+        self._tokenizer: TokenizerContract | None = None
 
     async def aclose(self) -> None:
         """Close the channel, after the calls that were given up have ended."""
@@ -85,6 +91,7 @@ class TritonSynthesizer:
         except BackendUnavailableError as error:
             # What comes back may be another model under the same name.
             self._contracts.pop(model, None)
+            self._tokenizer = None
             raise self._located(error) from error
 
     async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
@@ -98,6 +105,28 @@ class TritonSynthesizer:
     async def text_limits(self, model: str) -> TextLimits:
         """See Synthesizer.text_limits."""
         return (await self._contract(model)).text_limits
+
+    async def checkpoint(self, model: str) -> str:
+        """See Synthesizer.checkpoint."""
+        return (await self._contract(model)).checkpoint
+
+    async def tokenizer(self) -> str:
+        """See Synthesizer.tokenizer."""
+        contract = await self._tokenizer_contract()
+        return f"{contract.model} {contract.checkpoint}"
+
+    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+        """See Synthesizer.tokenise."""
+        contract = await self._tokenizer_contract()
+        message = contract.request(samples)
+        try:
+            answer = await self._stub.ModelInfer(message, timeout=deadline.remaining_seconds())
+        except grpc.aio.AioRpcError as error:
+            self._tokenizer = None
+            reason = self._located(classify(error.code(), error.details() or ""))
+            words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
+            raise type(reason)(f"{words}: {reason.message}", detail=reason.detail) from error
+        return contract.tokens(answer)
 
     async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""
@@ -116,6 +145,7 @@ class TritonSynthesizer:
         if not (server.ready and answer.ready):
             raise BackendUnavailableError("Triton says that the model is not ready")
         await self._contract(model, is_fresh=True)
+        self._tokenizer = None
 
     async def _contract(self, model: str, *, is_fresh: bool = False) -> ModelContract:
         if is_fresh or model not in self._contracts:
@@ -128,6 +158,18 @@ class TritonSynthesizer:
                 ) from error
             self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
         return self._contracts[model]
+
+    async def _tokenizer_contract(self) -> TokenizerContract:
+        if self._tokenizer is None:
+            request = service_pb2.ModelConfigRequest(name=self._tokenizer_model)
+            try:
+                answer = await self._ask(self._stub.ModelConfig, request)
+            except MisconfiguredError as error:
+                words = f"recorded voices need the model {self._tokenizer_model!r} on Triton"
+                message = f"{words} (SPEECH_TOKENIZER_MODEL): {error.message}"
+                raise MisconfiguredError(message, detail=error.detail) from error
+            self._tokenizer = read_tokenizer(answer.config)
+        return self._tokenizer
 
     async def _ask(self, method: Any, request: Any) -> Any:
         try:

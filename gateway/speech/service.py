@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import unicodedata
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -14,11 +13,11 @@ import numpy as np
 
 from gateway.audio.encoders import UNCOMPRESSED, with_true_sizes
 from gateway.audio.pipeline import AudioPipeline
-from gateway.errors import BackendFailedError, InvalidRequestError, UnknownVoiceError
+from gateway.errors import BackendFailedError, InvalidRequestError
 from gateway.speech.languages import is_same_language
 from gateway.speech.record import SpeechRecord
 from gateway.speech.segments import SegmentChunk, speak_ahead, speakable
-from gateway.speech.types import SAMPLE_RATE_HZ, Voice
+from gateway.speech.types import SAMPLE_RATE_HZ
 from gateway.text.prepare import segments
 from gateway.text.scripts import foreign_letter
 from speech_wire import PcmChunk, SynthesisRequest
@@ -27,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
     from gateway.speech.admission import Admission
-    from gateway.speech.aliases import Aliases
+    from gateway.speech.speaker import Speaker
     from gateway.speech.synthesizer import Synthesizer
-    from gateway.speech.types import SpeechJob, TextLimits
+    from gateway.speech.types import SpeechJob, TextLimits, Voice
+    from gateway.speech.voices import Voices
 
 
 class SpeechStream:
@@ -107,32 +107,32 @@ class SpeechService:
         self,
         synthesizer: Synthesizer,
         admission: Admission,
-        aliases: Aliases,
+        voices: Voices,
+        speaker: Speaker,
         on_closed: Callable[[SpeechRecord], None],
         *,
         keep_native_rate: bool = False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._synthesizer = synthesizer
         self._admission = admission
-        self._aliases = aliases
+        self._voices = voices
+        self._speaker = speaker
         self._on_closed = on_closed
         self._keep_native_rate = keep_native_rate
-        self._clock = clock
 
     async def open(self, job: SpeechJob) -> SpeechStream:
         """Return the stream once its first audio is in hand; raises SpeechError before that."""
-        record = SpeechRecord(job, self._clock)
+        record = SpeechRecord(job)
         async with AsyncExitStack() as stack:
             stack.callback(self._close, record)
             with record.failures():
                 async with job.deadline.limit("no audio before the deadline"):
                     await stack.enter_async_context(self._admission.permit(job.caller))
                     record.admitted()
-                    voice = await self._voice(job)
+                    voice = await self._voices.named(job.model, job.voice)
                     segments = speakable(await self._segments(job, voice))
-                    request = await self._request(job, voice)
-                    chunks = speak_ahead(segments, partial(self._speak, job, request))
+                    request = await self._request(job)
+                    chunks = speak_ahead(segments, partial(self._speak, job, voice, request))
                     await stack.enter_async_context(aclosing(chunks))
                     first = await anext(chunks)
                 pipeline = self._pipeline(job, request, first.chunk.sample_rate_hz)
@@ -145,20 +145,21 @@ class SpeechService:
         """
         self._admission.count_in_the_minute(job.caller)
         async with job.deadline.limit("the text was not prepared in time"):
-            prepared = await self._segments(job, await self._voice(job))
+            voice = await self._voices.named(job.model, job.voice)
+            prepared = await self._segments(job, voice)
             return await asyncio.to_thread(lambda: list(speakable(prepared)))
 
-    async def _request(self, job: SpeechJob, voice: Voice) -> SynthesisRequest:
+    async def _request(self, job: SpeechJob) -> SynthesisRequest:
         # A model that can speak faster does it better than any filter behind it.
         is_native = job.speed != 1.0 and await self._synthesizer.takes(job.model, "speed")
         speed = job.speed if is_native else None
-        return SynthesisRequest(target_text="", voice=voice.id, seed=job.seed, speed=speed)
+        return SynthesisRequest(target_text="", seed=job.seed, speed=speed)
 
     def _speak(
-        self, job: SpeechJob, request: SynthesisRequest, text: str
+        self, job: SpeechJob, voice: Voice, request: SynthesisRequest, text: str
     ) -> AsyncGenerator[PcmChunk, None]:
         request = replace(request, target_text=text)
-        return self._synthesizer.stream(job.model, request, job.deadline, job.request_id)
+        return self._speaker.speak(voice, request, job.deadline, job.request_id)
 
     def _pipeline(
         self, job: SpeechJob, request: SynthesisRequest, from_hz: int | None
@@ -183,19 +184,6 @@ class SpeechService:
         most = min(limits.max_characters or policy.segment_characters, policy.segment_characters)
         policy = replace(policy, segment_characters=most)
         return segments(job.text, replace(policy, language=language))
-
-    async def _voice(self, job: SpeechJob) -> Voice:
-        """Return the model's voice that is meant: a name it has itself is never an alias."""
-        meant = self._aliases.voice(job.model, job.voice)
-        # The model may have got new ones since it was asked last.
-        for is_fresh in (False, True):
-            voices = await self._synthesizer.voices(job.model, is_fresh=is_fresh)
-            if not voices:
-                return Voice(meant, job.model)  # A model that names no voices takes any.
-            named = {voice.id: voice for voice in voices}
-            if found := named.get(job.voice) or named.get(meant):
-                return found
-        raise UnknownVoiceError.among(job.voice, [*named, *self._aliases.of(job.model, named)])
 
     def _close(self, record: SpeechRecord) -> None:
         record.close()

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    import numpy as np
+    import numpy.typing as npt
+
     from gateway.errors import SpeechError
     from gateway.speech.deadline import Deadline
-    from gateway.speech.types import TextLimits, Voice
+    from gateway.speech.types import TextLimits, Voice, VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
 
 
@@ -36,6 +39,15 @@ class Synthesizer(Protocol):
 
     async def text_limits(self, model: str) -> TextLimits:
         """Return what the model says of the text that it takes."""
+
+    async def checkpoint(self, model: str) -> str:
+        """Return what the model calls its weights, "" where it says nothing."""
+
+    async def tokenizer(self) -> str:
+        """Return the name of what tokenises recordings, with its weights'; raises SpeechError."""
+
+    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+        """Return the tokens of a recording, float32 mono at 16 kHz; raises SpeechError."""
 
     async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""

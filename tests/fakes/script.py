@@ -28,6 +28,10 @@ TRITON_TYPES = {
     "UINT64": model_config_pb2.TYPE_UINT64,
 }
 VOICES = ({"id": "heart", "language": "en"}, {"id": "fable", "language": "en"})
+SPARK_INPUTS = (
+    *("global_tokens", "semantic_tokens", "reference_text"),
+    *("gender", "pitch", "speed_label"),
+)
 NO_SAMPLES = np.zeros(0, np.float32)
 
 
@@ -123,13 +127,19 @@ class Script:
     """What the model does, step by step: an array is a chunk of samples, the rest is above.
 
     `is_batched` makes it like Spark-TTS's upstream: a batch dimension, and no output but the
-    waveform; `sends_final` False leaves Triton's FINAL flag out; `by_text` chooses the steps of
-    each request.
+    waveform; `is_spark` like ours, which takes voices as tokens or labels and gives the tokens of
+    those it makes (unless `gives_made_voice` is False); `extra_inputs` are declared besides;
+    `sends_final` False leaves Triton's FINAL flag out; `by_text` chooses the steps of each
+    request.
     """
 
     steps: Sequence[Step] = field(default_factory=tones)
     sample_rate_hz: int = 24_000
     is_batched: bool = False
+    is_spark: bool = False
+    gives_made_voice: bool = True
+    extra_inputs: Sequence[str] = ()
+    checkpoint: str = ""
     is_ready: bool = True
     takes_cancel: bool = True
     takes_speed: bool = False
@@ -145,6 +155,8 @@ class Script:
         """The inputs that the model declares."""
         names = {"target_text"} if self.is_batched else {"target_text", "voice", "seed"}
         names |= {"speed"} if self.takes_speed else set()
+        names |= {*SPARK_INPUTS} if self.is_spark else set()
+        names |= {*self.extra_inputs}
         return tuple(spec for spec in INPUTS if spec.name in names)
 
     @property
@@ -152,7 +164,7 @@ class Script:
         """The outputs that the model declares."""
         if self.is_batched:
             return tuple(spec for spec in OUTPUTS if spec.name == "waveform")
-        return tuple(spec for spec in OUTPUTS if spec.name != "global_tokens")
+        return tuple(spec for spec in OUTPUTS if self.is_spark or spec.name != "global_tokens")
 
     def config(self, name: str) -> model_config_pb2.ModelConfig:
         """Return Triton's configuration of the model."""
@@ -170,6 +182,7 @@ class Script:
         for spec in self.outputs:
             config.output.add(name=spec.name, data_type=TRITON_TYPES[spec.dtype], dims=spec.shape)
         if not self.is_batched:
+            config.parameters["checkpoint"].string_value = self.checkpoint
             config.parameters["voices"].string_value = json.dumps(list(self.voices))
             config.parameters["sample_rate_hz"].string_value = str(self.sample_rate_hz)
             if self.max_text_characters is not None:

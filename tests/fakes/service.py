@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -35,6 +36,8 @@ class RunningService:
 
     def __init__(self, triton: FakeTriton | str, **settings: Any) -> None:
         address = triton if isinstance(triton, str) else triton.address
+        # Nothing is left in the developer's own cache.
+        settings = {"cache_dir": None} | settings
         self.settings = Settings(_env_file=None, triton_address=address, **settings)
         self.log = LogWatch()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -91,6 +94,12 @@ class RunningService:
         [in_flight] = [s.value for s in samples if s.name == "speech_requests_in_flight"]
         return figures | {"in_flight": in_flight}
 
+    def wait_in_flight(self, count: int) -> None:
+        """Return once so many requests have their permit."""
+        until = time.monotonic() + WAIT_SECONDS
+        while self.figures()["in_flight"] < count:
+            assert time.monotonic() < until
+
     def in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the service's event loop and return what it returns."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._server.loop).result(WAIT_SECONDS)
@@ -101,6 +110,13 @@ def assert_ended(service: RunningService, triton: FakeTriton, **outcomes: int) -
     assert service.log.ended.wait(sum(outcomes.values()))
     assert service.figures() == outcomes | {"in_flight": 0}
     assert triton.seen.ended.wait(triton.seen.started.count)
+
+
+def message_of(response: httpx.Response, status: int, code: str) -> str:
+    """Return an error's words, if it has this status and code."""
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (status, code)
+    return str(error["message"])
 
 
 class LogWatch(logging.Handler):

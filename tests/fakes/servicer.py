@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -19,6 +19,9 @@ from tritonclient.utils import (
 
 from fakes.script import Abort, Fail, Garbage, Gate, Hang, Misplaced, Pause, Script, Tally
 from speech_wire import CANCEL_PARAMETER, PcmChunk, SynthesisRequest
+
+if TYPE_CHECKING:
+    from fakes.tokenizer import FakeTokenizer
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
     def __init__(self, models: tuple[str, ...]) -> None:
         self.models = models
         self.script = Script()
+        self.tokenizer: FakeTokenizer | None = None
         self.seen = Seen()
 
     async def ServerReady(self, _: Any, __: Any) -> Any:  # noqa: N802  gRPC's name
@@ -57,10 +61,16 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
         return service_pb2.ModelReadyResponse(ready=is_ready)
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if self.tokenizer is not None and request.name == self.tokenizer.name:
+            return service_pb2.ModelConfigResponse(config=self.tokenizer.config())
         if request.name not in self.models:
             words = f"Request for unknown model: '{request.name}' is not found"
             await context.abort(grpc.StatusCode.NOT_FOUND, words)
         return service_pb2.ModelConfigResponse(config=self.script.config(request.name))
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        assert self.tokenizer is not None
+        return await self.tokenizer.infer(request, context)
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
         context = _Answers(context)
@@ -134,11 +144,19 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
                 samples = step if isinstance(step, np.ndarray) else step.samples
                 at = offset if isinstance(step, np.ndarray) else offset + 1
                 reason = "stop" if index == last else None
-                chunk = PcmChunk(samples, script.sample_rate_hz, at, reason)
+                voice = self._made_voice(said) if offset == 0 else None
+                chunk = PcmChunk(samples, script.sample_rate_hz, at, reason, voice)
                 await context.write(_response(request, _encode(chunk, script)))
                 offset += len(samples)
             else:
                 await _misbehave(step, request, context)
+
+    def _made_voice(self, said: SynthesisRequest) -> Any:
+        """Return the tokens of a voice that nobody had before, if one is asked for."""
+        if said.gender is None or not self.script.gives_made_voice:
+            return None
+        made = [request for request in self.seen.requests if request.gender is not None]
+        return np.full(32, len(made), np.int32)
 
 
 class _Answers:

@@ -39,6 +39,8 @@ from fakes.servicer import Seen, Servicer
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from fakes.tokenizer import FakeTokenizer
+
 __all__ = [
     "NO_SAMPLES",
     "Abort",
@@ -88,6 +90,15 @@ class FakeTriton:
     @script.setter
     def script(self, script: Script) -> None:
         self._servicer.script = script
+
+    @property
+    def tokenizer(self) -> FakeTokenizer | None:
+        """The model that tokenises recordings, None where there is none."""
+        return self._servicer.tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: FakeTokenizer | None) -> None:
+        self._servicer.tokenizer = tokenizer
 
     @property
     def seen(self) -> Seen:

@@ -30,6 +30,9 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "keep_native_rate": ("true", True),
     "max_input_characters": ("100", 100),
     "aliases_file": ("names.toml", Path("names.toml")),
+    "voices_file": ("voices.toml", Path("voices.toml")),
+    "tokenizer_model": ("spark_tokenizer", "spark_tokenizer"),
+    "cache_dir": ("", None),
     "text_sanitize": ("false", False),
     "text_urls": ("drop", "drop"),
     "text_normalize": ("false", False),
@@ -57,6 +60,8 @@ WRONG = {
     "default_sample_rate_hz": "7999",
     "keep_native_rate": "maybe",
     "max_input_characters": "0",
+    "tokenizer_model": "",
+    "cache_dir": "~nobody-of-that-name/x",
     "text_urls": "speak",
     "segment_characters": "0",
     "segment_pause_seconds": "5.1",
@@ -216,3 +221,13 @@ def test_an_env_file_that_is_not_utf_8_is_a_clear_error() -> None:
 
     with pytest.raises(SettingsError, match=r"\.env is not UTF-8"):
         unknown_settings()
+
+
+def test_voices_are_cached_where_xdg_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/me")
+    assert load_settings().cache_dir == Path("/var/cache/me/speech-gateway")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert load_settings().cache_dir == Path("/home/me/.cache/speech-gateway")
+    assert load_settings(cache_dir="~/voices").cache_dir == Path("/home/me/voices")
