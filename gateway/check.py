@@ -8,61 +8,99 @@ from typing import TYPE_CHECKING
 
 from gateway.backend.triton import TritonSynthesizer
 from gateway.errors import BackendFailedError, SpeechError
+from gateway.speech.aliases import Aliases
 from gateway.speech.deadline import Deadline
+from gateway.speech.speaker import Speaker
+from gateway.speech.voice_cache import VoiceCache
+from gateway.speech.voice_file import load_voices
+from gateway.speech.voices import Voices
 from speech_wire import SynthesisRequest
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
+    from gateway.speech.voice_file import FileVoices
 
 WORD = "Yes."
 TIMEOUT_SECONDS = 30.0
 
 
 async def check(settings: Settings) -> int:
-    """Print what works and what does not; return 0 if every model really speaks."""
+    """Print what works and what does not; return 0 if every model really speaks.
+
+    A voice of the voices file is tokenised or made by that, and kept in the cache.
+    """
+    of_file = load_voices(settings.voices_file, settings.models)
     print("settings:")
     for name, value in settings:
         shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
         print(f"  SPEECH_{name.upper()}={'' if shown is None else shown}")
     synthesizer = TritonSynthesizer(settings)
+    cache = VoiceCache(settings.cache_dir)
+    speaker = Speaker(synthesizer, cache, settings.first_audio_timeout_seconds)
+    probe = _Probe(synthesizer, speaker, of_file)
     try:
         unready = await synthesizer.unready()
-        results = [
-            await _check_model(synthesizer, model, unready.get(model)) for model in settings.models
-        ]
+        results = [await probe.model(model, unready.get(model)) for model in settings.models]
     finally:
+        await speaker.aclose()
         await synthesizer.aclose()
     return 0 if all(results) else 1
 
 
-async def _check_model(
-    synthesizer: TritonSynthesizer, model: str, unready: SpeechError | None
-) -> bool:
-    if unready:
-        print(f"model {model}: NOT READY: {_explained(unready)}")
-        return False
-    try:
-        voices = [voice.id for voice in await synthesizer.voices(model)]
-        seconds = await _speak(synthesizer, model, voices[0] if voices else None)
+class _Probe:
+    """Speaks one word with each model, and with each of its voices in the file."""
+
+    def __init__(
+        self, synthesizer: TritonSynthesizer, speaker: Speaker, of_file: FileVoices
+    ) -> None:
+        self._synthesizer = synthesizer
+        self._speaker = speaker
+        self._of_file = of_file
+        self._voices = Voices(synthesizer, Aliases(), of_file)
+
+    async def model(self, model: str, unready: SpeechError | None) -> bool:
+        """Print whether the model speaks, and return it."""
+        if unready:
+            print(f"model {model}: NOT READY: {_explained(unready)}")
+            return False
+        of_file = [voice.id for voice in self._of_file.get(model, ())]
+        try:
+            own = [voice.id for voice in await self._synthesizer.voices(model)]
+            # Spark-TTS, say, has no voice without the file.
+            if own or not of_file:
+                seconds = await self._spoken(model, own[0] if own else None)
+                spoken = f"{seconds:.2f} s for {WORD!r}"
+                print(f"model {model}: speaks ({spoken}); voices: {', '.join(own)}")
+        except SpeechError as error:
+            print(f"model {model}: DOES NOT SPEAK: {_explained(error)}")
+            return False
+        return all([await self._voice(model, name) for name in of_file])
+
+    async def _voice(self, model: str, name: str) -> bool:
+        try:
+            seconds = await self._spoken(model, name)
+        except SpeechError as error:
+            print(f"model {model}, voice {name}: DOES NOT SPEAK: {_explained(error)}")
+            return False
+        print(f"model {model}, voice {name}: speaks ({seconds:.2f} s for {WORD!r})")
+        return True
+
+    async def _spoken(self, model: str, voice: str | None) -> float:
+        request = SynthesisRequest(target_text=WORD)
+        deadline, request_id = Deadline.after(TIMEOUT_SECONDS), f"check_{uuid.uuid4().hex}"
+        if voice is None:
+            chunks = self._synthesizer.stream(model, request, deadline, request_id)
+        else:
+            named = await self._voices.named(model, voice)
+            chunks = self._speaker.speak(named, request, deadline, request_id)
+        seconds = 0.0
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                seconds += len(chunk.samples) / (chunk.sample_rate_hz or 1)
         if seconds == 0:
             raise BackendFailedError("the model ended without any audio")
-    except SpeechError as error:
-        print(f"model {model}: DOES NOT SPEAK: {_explained(error)}")
-        return False
-    print(f"model {model}: speaks ({seconds:.2f} s for {WORD!r}); voices: {', '.join(voices)}")
-    return True
+        return seconds
 
 
 def _explained(error: SpeechError) -> str:
     return f"{error.message} ({error.detail})" if error.detail else error.message
-
-
-async def _speak(synthesizer: TritonSynthesizer, model: str, voice: str | None) -> float:
-    request = SynthesisRequest(target_text=WORD, voice=voice)
-    deadline = Deadline.after(TIMEOUT_SECONDS)
-    seconds = 0.0
-    chunks = synthesizer.stream(model, request, deadline, f"check_{uuid.uuid4().hex}")
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            seconds += len(chunk.samples) / (chunk.sample_rate_hz or 1)
-    return seconds
