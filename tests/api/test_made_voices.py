@@ -122,6 +122,22 @@ def test_others_speak_as_soon_as_the_voice_is_known(spark: FakeTriton, serve: Se
     assert len(makers(spark)) == 1
 
 
+def test_once_the_voice_is_known_nobody_waits_for_another(spark: FakeTriton, serve: Serve) -> None:
+    gate = Gate()
+    with serve() as service, ThreadPoolExecutor() as pool:
+        service.say(**BOB)
+        spark.script = replace(
+            spark.script,
+            by_text=lambda said: [gate, *tones()] if said.target_text == "Slow." else tones(),
+        )
+        slow = pool.submit(service.say, **BOB, input="Slow.")
+        assert spark.seen.started.wait(2)
+        assert service.say(**BOB).status_code == 200
+        assert not slow.done()
+        gate.open()
+        assert slow.result().status_code == 200
+
+
 def test_if_the_first_fails_before_the_voice_is_known_the_next_makes_it(
     spark: FakeTriton, serve: Serve
 ) -> None:
