@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.errors import MisconfiguredError
@@ -95,7 +96,7 @@ class Speaker:
         if key not in self._tokenising:
             task = asyncio.create_task(self._tokenise(key, voice, reference))
             self._tokenising[key] = task
-            task.add_done_callback(lambda _: self._tokenising.pop(key))
+            task.add_done_callback(partial(self._tokenised, key))
         # Whoever leaves does not take the tokens from the others.
         return await asyncio.shield(self._tokenising[key])
 
@@ -106,6 +107,11 @@ class Speaker:
         tokens = await self._synthesizer.tokenise(reference.samples, deadline)
         await self._cache.put(key, _label(voice), tokens)
         return tokens
+
+    def _tokenised(self, key: str, task: asyncio.Task[VoiceTokens]) -> None:
+        del self._tokenising[key]
+        # Those who waited have its error; if all have left, it is nobody's.
+        _ = task.cancelled() or task.exception()
 
     async def _speak_made(
         self, voice: Voice, labels: Labels, request: SynthesisRequest, stream: Stream
