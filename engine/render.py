@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from speech_wire import ModelSpec, TensorSpec
 
 TRITON_TYPES = {
+    "BOOL": model_config_pb2.TYPE_BOOL,
     "BYTES": model_config_pb2.TYPE_STRING,
     "FP32": model_config_pb2.TYPE_FP32,
     "INT32": model_config_pb2.TYPE_INT32,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fakes.pb_utils import FakePbUtils, FakeRequest, FakeSender
-from speech_backend.serving import OUTCOMES, InvalidInputError, Outcomes, serve
-from speech_wire import INVALID_INPUT, PcmChunk, SynthesisRequest
+from speech_backend.serving import OUTCOMES, Codec, InvalidInputError, Outcomes, serve
+from speech_wire import INVALID_INPUT, PcmChunk, SynthesisRequest, TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -148,6 +148,27 @@ def test_a_step_without_a_chunk_sends_nothing_and_is_a_place_to_stop(*, is_wante
 
     assert outcome == ("finished" if is_wanted else "cancelled")
     assert (len(request.sender.responses), request.sender.finals) == (int(is_wanted), 1)
+
+
+@dataclass
+class Number:
+    value: int
+
+    def to_tensors(self) -> dict[str, Any]:
+        return {"twice": np.array([self.value])}
+
+
+def test_another_models_tensors_are_read_and_written_by_its_codec() -> None:
+    codec = Codec((TensorSpec("number", "INT32", (1,)),), lambda tensors: tensors["number"].item())
+    request = FakeRequest({"number": np.array([21], np.int32), "unknown": np.zeros(1)})
+
+    def double(number: int) -> Generator[Number, None, None]:
+        yield Number(2 * number)
+
+    outcome = serve(FakePbUtils(), request, double, threading.Event(), codec)
+
+    assert outcome == "finished"
+    assert request.sender.chunks == [{"twice": np.array([42])}]
 
 
 def test_outcomes_start_at_zero_and_are_counted_one_by_one() -> None:

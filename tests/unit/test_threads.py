@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fakes.pb_utils import FakePbUtils, FakeRequest
+from speech_backend.serving import Codec
 from speech_backend.threads import RequestThreads
-from speech_wire import CANCEL_PARAMETER, PcmChunk, SynthesisRequest
+from speech_wire import CANCEL_PARAMETER, INPUTS, PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -73,6 +74,25 @@ def test_a_cancel_stops_the_request_with_its_id_and_both_end_with_final(
 
     assert (len(request.sender.chunks), request.sender.finals) == (1, 1)
     assert (len(cancel.sender.chunks), cancel.sender.finals) == (0, 1)
+
+
+@pytest.mark.parametrize(("stop", "chunks"), [(True, 1), (False, 2)])
+def test_a_stop_input_cancels_as_with_tensorrt_llm(
+    model: HeldModel, *, stop: bool, chunks: int
+) -> None:
+    codec = Codec(INPUTS, SynthesisRequest.from_tensors, stop_input="stop")
+    threads = RequestThreads(FakePbUtils(), "held", model.synthesize, threads=2, codec=codec)
+    request = FakeRequest(TENSORS, id="a")
+    other = FakeRequest({**TENSORS, "stop": np.array([[stop]])}, id="a" if stop else "b")
+
+    threads.accept(request)
+    assert model.has_spoken.wait(WAIT_SECONDS)
+    threads.accept(other)
+    model.may_go_on.set()
+    threads.close()
+
+    assert (len(request.sender.chunks), request.sender.finals) == (chunks, 1)
+    assert (len(other.sender.chunks), other.sender.finals) == (0 if stop else 2, 1)
 
 
 def test_a_cancel_leaves_other_requests_alone(threads: RequestThreads, model: HeldModel) -> None:

@@ -1,4 +1,4 @@
-"""The adapter between Triton's Python backend and a function that yields chunks.
+"""The adapter between Triton's Python backend and a function that yields answers.
 
 `pb_utils` exists only inside the server, so it is an argument here, and a small fake drives
 the same code in tests.
@@ -12,16 +12,44 @@ import os
 import threading
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from speech_wire import INPUTS, INVALID_INPUT, PcmChunk, SynthesisRequest
+from speech_wire import INPUTS, INVALID_INPUT, SynthesisRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-Synthesize: TypeAlias = "Callable[[SynthesisRequest], Generator[PcmChunk | None, None, None]]"
+    from speech_wire import Tensors, TensorSpec
+
+
+class Answer(Protocol):
+    """One response of a model, such as a PcmChunk."""
+
+    def to_tensors(self) -> Tensors:
+        """Return the output tensors by name."""
+        ...
+
+
+Synthesize: TypeAlias = "Callable[[Any], Generator[Answer | None, None, None]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How a model's requests are read: `read` gets the tensors of `inputs` that were sent.
+
+    `stop_input` names a BOOL input: where it is true, the request cancels the one with the same
+    id, as with tensorrt_llm.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    read: Callable[[Tensors], Any]
+    stop_input: str | None = None
+
+
+SPEECH = Codec(INPUTS, SynthesisRequest.from_tensors)
 
 log = logging.getLogger(__name__)
 
@@ -101,17 +129,25 @@ def exit_with_server() -> None:
     threading.Thread(target=watch, name="exit-with-server", daemon=True).start()
 
 
-def serve(pb_utils: Any, request: Any, synthesize: Synthesize, cancelled: threading.Event) -> str:
-    """Answer one Triton request with the chunks of `synthesize`; return the outcome.
+def serve(
+    pb_utils: Any,
+    request: Any,
+    synthesize: Synthesize,
+    cancelled: threading.Event,
+    codec: Codec = SPEECH,
+) -> str:
+    """Answer one Triton request with what `synthesize` yields; return the outcome.
 
-    Cancellation, by `cancelled` or by the server, is polled before every chunk, and where a model
+    Cancellation, by `cancelled` or by the server, is polled before every answer, and where a model
     that has none yet yields None. An error is sent at most once and without a traceback; FINAL is
     sent exactly once, whatever happened.
     """
     sender = Sender(request.get_response_sender(), cancelled)
     outcome = "failed"
     try:
-        outcome = _send_chunks(pb_utils, request, sender, synthesize)
+        outcome = _send_answers(
+            pb_utils, sender, lambda: synthesize(_read(pb_utils, request, codec))
+        )
     except InvalidInputError as error:
         outcome = "invalid"
         _send_error(pb_utils, sender, f"{INVALID_INPUT}{error}")
@@ -123,29 +159,32 @@ def serve(pb_utils: Any, request: Any, synthesize: Synthesize, cancelled: thread
     return outcome
 
 
-def _send_chunks(pb_utils: Any, request: Any, sender: Sender, synthesize: Synthesize) -> str:
+def _send_answers(
+    pb_utils: Any, sender: Sender, start: Callable[[], Generator[Answer | None, None, None]]
+) -> str:
     if sender.is_cancelled():
         return "cancelled"
-    with closing(synthesize(_read(pb_utils, request))) as chunks:
-        for chunk in chunks:
+    with closing(start()) as answers:
+        for answer in answers:
             if sender.is_cancelled():
                 return "cancelled"
-            if chunk is not None:
-                sender.send(_response(pb_utils, chunk))
+            if answer is not None:
+                sender.send(_response(pb_utils, answer))
     return "finished"
 
 
-def _read(pb_utils: Any, request: Any) -> SynthesisRequest:
-    found = {spec.name: pb_utils.get_input_tensor_by_name(request, spec.name) for spec in INPUTS}
-    return SynthesisRequest.from_tensors(
+def _read(pb_utils: Any, request: Any, codec: Codec) -> Any:
+    names = [spec.name for spec in codec.inputs]
+    found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in names}
+    return codec.read(
         {name: tensor.as_numpy() for name, tensor in found.items() if tensor is not None}
     )
 
 
-def _response(pb_utils: Any, chunk: PcmChunk) -> Any:
+def _response(pb_utils: Any, answer: Answer) -> Any:
     tensors = [
         pb_utils.Tensor(name, np.ascontiguousarray(array))
-        for name, array in chunk.to_tensors().items()
+        for name, array in answer.to_tensors().items()
     ]
     return pb_utils.InferenceResponse(output_tensors=tensors)
 

@@ -7,30 +7,39 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from speech_backend.serving import Outcomes, Sender, serve
+from speech_backend.serving import SPEECH, Outcomes, Sender, serve
 from speech_wire import CANCEL_PARAMETER
 
 if TYPE_CHECKING:
-    from speech_backend.serving import Synthesize
+    from speech_backend.serving import Codec, Synthesize
 
 
 class RequestThreads:
     """Answers Triton's requests in at most `threads` threads, the others wait in line.
 
-    A request that carries CANCEL_PARAMETER cancels the one with the same id. Triton hands
-    requests of one stream over in order, so that one is known by then.
+    A request that carries CANCEL_PARAMETER, or whose `codec.stop_input` is true, cancels the one
+    with the same id. Triton hands requests of one stream over in order, so that one is known by
+    then.
     """
 
-    def __init__(self, pb_utils: Any, model: str, synthesize: Synthesize, threads: int) -> None:
+    def __init__(
+        self,
+        pb_utils: Any,
+        model: str,
+        synthesize: Synthesize,
+        threads: int,
+        codec: Codec = SPEECH,
+    ) -> None:
         self._pb_utils = pb_utils
         self._synthesize = synthesize
+        self._codec = codec
         self._outcomes = Outcomes(pb_utils, model)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="speak")
         self._running: dict[str, threading.Event] = {}
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from a thread."""
-        if CANCEL_PARAMETER in json.loads(request.parameters() or "{}"):
+        if self._is_cancel(request):
             self._cancel(request)
             return
         cancelled = threading.Event()
@@ -41,6 +50,13 @@ class RequestThreads:
         """Wait for the requests that are being answered."""
         self._threads.shutdown()
 
+    def _is_cancel(self, request: Any) -> bool:
+        if CANCEL_PARAMETER in json.loads(request.parameters() or "{}"):
+            return True
+        name = self._codec.stop_input
+        stop = self._pb_utils.get_input_tensor_by_name(request, name) if name else None
+        return stop is not None and bool(stop.as_numpy().any())
+
     def _cancel(self, request: Any) -> None:
         if cancelled := self._running.get(request.request_id()):
             cancelled.set()
@@ -50,7 +66,8 @@ class RequestThreads:
     def _answer(self, request: Any, cancelled: threading.Event) -> None:
         request_id = request.request_id()
         try:
-            self._outcomes.count(serve(self._pb_utils, request, self._synthesize, cancelled))
+            outcome = serve(self._pb_utils, request, self._synthesize, cancelled, self._codec)
+            self._outcomes.count(outcome)
         finally:
             if self._running.get(request_id) is cancelled:
                 del self._running[request_id]

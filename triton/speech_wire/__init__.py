@@ -7,6 +7,7 @@ from speech_wire.contract import (
     OUTPUTS,
     ContractError,
     ModelSpec,
+    Tensors,
     TensorSpec,
 )
 from speech_wire.messages import PcmChunk, SynthesisRequest
@@ -21,4 +22,5 @@ __all__ = [
     "PcmChunk",
     "SynthesisRequest",
     "TensorSpec",
+    "Tensors",
 ]

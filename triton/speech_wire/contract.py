@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-DataType: TypeAlias = Literal["BYTES", "FP32", "INT32", "INT64", "UINT64"]
+DataType: TypeAlias = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64", "UINT64"]
 Tensors: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
 INVALID_INPUT = "invalid_input: "
@@ -36,6 +36,7 @@ their RPC, which crashes Triton 2.51 now and then (see triton/README.md).
 """
 
 NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
     "BYTES": np.dtype(np.object_),
     "FP32": np.dtype(np.float32),
     "INT32": np.dtype(np.int32),
