@@ -49,7 +49,7 @@ bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, agains
 	$(BIN)/python tests/bench/hop.py
 
 bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in half precision.
-	PYTHONPATH=tests $(SPARK)/bin/python tests/bench/bicodec.py
+	$(SPARK)/bin/python tests/bench/bicodec.py
 
 GPU_PYTHON ?= python3
 gpu-bench: ## Measure the codec on a CUDA GPU (GPU_PYTHON has torch, transformers and spark-tts-lib).
@@ -67,7 +67,7 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	  tests/clients/requirements.in -o tests/clients/requirements.lock
 	npm update --prefix tests/clients --package-lock-only --omit-lockfile-registry-resolved
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate --extra spark --extra build \
+	  --no-emit-index-url --no-header --no-annotate --extra spark --extra embedded --extra build \
 	  --overrides tests/spark/overrides.txt pyproject.toml tests/spark/requirements.in \
 	  -o tests/spark/requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

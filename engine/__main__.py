@@ -1,4 +1,7 @@
-"""Command line of the engine: `render` writes a model repository, `serve` runs a Triton on it."""
+"""Command line of the engine: `render` writes a model repository, `serve` runs a Triton on it.
+
+`fixture` writes a checkpoint of random weights to try it all without the real ones.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import signal
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine import runs
 from engine.catalogue import MODELS, find_spec
@@ -67,7 +70,20 @@ def _parser() -> argparse.ArgumentParser:
             name, type=float, default=default, help=f"seconds {meaning} ({default:g})"
         )
     serve.set_defaults(run=_serve)
+    _add_fixture(commands)
     return parser
+
+
+def _add_fixture(commands: Any) -> None:
+    fixture = commands.add_parser(
+        "fixture", help="write a checkpoint of random weights in the layout of Spark-TTS-0.5B"
+    )
+    fixture.add_argument("output", type=Path, metavar="DIR", help="the folder to write into")
+    size = fixture.add_mutually_exclusive_group(required=True)
+    for name, meaning in (("tiny", "few and narrow layers, 32 MB"), ("full", "real sizes, 4 GB")):
+        size.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=meaning)
+    fixture.add_argument("--seed", type=int, default=0, help="default %(default)s")
+    fixture.set_defaults(run=_fixture)
 
 
 def _port(text: str) -> int:
@@ -79,6 +95,17 @@ def _port(text: str) -> int:
 def _render(options: argparse.Namespace) -> None:
     for model in options.model or MODELS:
         print(render_model(find_spec(model), model_source(model), options.output))
+
+
+def _fixture(options: argparse.Namespace) -> None:
+    try:
+        from engine.fixture import write_checkpoint  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise EngineError(
+            f"a checkpoint is written with {error.name}: pip install 'speech-gateway[spark]'"
+        ) from error
+    size_bytes = write_checkpoint(options.output, options.size, options.seed)
+    print(f"{options.output}: {size_bytes / 1e6:,.0f} MB")
 
 
 class _Stop(BaseException):

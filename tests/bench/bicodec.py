@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from spark.checkpoint import write_bicodec
+from engine.fixture.bicodec import write_bicodec
 from speech_backend.bicodec import BiCodecDecoder
 
 SAMPLE_RATE_HZ = 16_000

@@ -20,7 +20,7 @@ from spark_tts_lib.models.audio_tokenizer import BiCodecTokenizer
 from spark_tts_lib.models.bicodec import BiCodec
 from transformers import Wav2Vec2Config, Wav2Vec2FeatureExtractor, Wav2Vec2Model
 
-from spark.checkpoint import write_bicodec
+from engine.fixture.bicodec import write_bicodec
 from spark.speech import SETTINGS
 from speech_backend.audio_tokenizer import AudioTokenizer
 from speech_backend.bicodec import BiCodecDecoder

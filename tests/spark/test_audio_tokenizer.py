@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from spark.speech import write_spark
+from engine.fixture import write_checkpoint
 from speech_backend.audio_tokenizer import AudioTokenizer
 from speech_backend.reference import BadReferenceError
 
@@ -22,7 +22,7 @@ RATE = 16_000
 @pytest.fixture(scope="module")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("spark")
-    write_spark(folder, seed=1)
+    write_checkpoint(folder, "tiny", seed=1)
     return folder
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark.checkpoint import network
+from engine.fixture.bicodec import network
 from speech_backend.bicodec import BiCodecConfig, BiCodecConfigError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from spark.checkpoint import write_bicodec
+from engine.fixture.bicodec import write_bicodec
 from speech_backend.bicodec import RECEPTIVE_TOKENS, BiCodecDecoder, BiCodecEncoder
 from speech_backend.bicodec.wave_generator import Snake
 

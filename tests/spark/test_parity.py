@@ -9,8 +9,8 @@ import pytest
 import soundfile
 import torch
 
-from spark.checkpoint import write_bicodec
-from spark.speech import write_spark
+from engine.fixture import write_checkpoint
+from engine.fixture.bicodec import write_bicodec
 from speech_backend.audio_tokenizer import AudioTokenizer
 from speech_backend.bicodec import BiCodecDecoder, BiCodecEncoder
 from speech_backend.reference import even_volume, prepare
@@ -168,7 +168,7 @@ def test_a_recordings_tokens_are_identical(
 ) -> None:
     from spark_tts_lib.models.audio_tokenizer import BiCodecTokenizer  # noqa: PLC0415
 
-    write_spark(tmp_path / "spark", seed=3)
+    write_checkpoint(tmp_path / "spark", "tiny", seed=3)
     left = speech(seconds, rate)
     frames = np.stack([left, speech(seconds, rate, seed=1)][:channels], axis=1)
     soundfile.write(tmp_path / "clip.flac", frames, rate, subtype="PCM_16")
