@@ -59,7 +59,10 @@ PLACES = {
     "unicode_rbnf": ("gateway/text/spelling.py",),
     "prometheus_client": ("gateway/telemetry/",),
     "torch": ("triton/speech_backend/",),
-    "transformers": ("triton/speech_backend/audio_tokenizer.py",),
+    "transformers": (
+        "triton/speech_backend/audio_tokenizer.py",
+        "triton/speech_backend/language_model.py",
+    ),
     "tokenizers": ("engine/fixture/",),
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),

@@ -10,15 +10,25 @@ from speech_wire.contract import (
     Tensors,
     TensorSpec,
 )
+from speech_wire.generation import (
+    GENERATION_INPUTS,
+    GENERATION_OUTPUTS,
+    GenerationRequest,
+    NewIds,
+)
 from speech_wire.messages import PcmChunk, SynthesisRequest
 
 __all__ = [
     "CANCEL_PARAMETER",
+    "GENERATION_INPUTS",
+    "GENERATION_OUTPUTS",
     "INPUTS",
     "INVALID_INPUT",
     "OUTPUTS",
     "ContractError",
+    "GenerationRequest",
     "ModelSpec",
+    "NewIds",
     "PcmChunk",
     "SynthesisRequest",
     "TensorSpec",

@@ -55,12 +55,12 @@ class SynthesisRequest:
         values: dict[str, Any] = {spec.name: getattr(self, spec.name, None) for spec in INPUTS}
         if self.reference_wav is not None:
             values["reference_wav_len"] = len(self.reference_wav)
-        return _encode(INPUTS, values)
+        return encode_tensors(INPUTS, values)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> SynthesisRequest:
         """Read the arrays back; raises ContractError on a missing, unknown or wrong one."""
-        values = _decode(INPUTS, tensors)
+        values = decode_tensors(INPUTS, tensors)
         length = values.pop("reference_wav_len", None)
         if length is not None and length < 0:
             raise ContractError(f"tensor 'reference_wav_len' is {length}, it counts samples")
@@ -87,7 +87,7 @@ class PcmChunk:
 
     def to_tensors(self) -> Tensors:
         """Return the arrays of all that is set, without batch dimension."""
-        return _encode(
+        return encode_tensors(
             OUTPUTS,
             {
                 "waveform": self.samples,
@@ -101,7 +101,7 @@ class PcmChunk:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> PcmChunk:
         """Read the arrays back; raises ContractError on a missing, unknown or wrong one."""
-        values = _decode(OUTPUTS, tensors)
+        values = decode_tensors(OUTPUTS, tensors)
         return cls(
             samples=values["waveform"],
             sample_rate_hz=values.get("sample_rate"),
@@ -111,7 +111,8 @@ class PcmChunk:
         )
 
 
-def _encode(specs: tuple[TensorSpec, ...], values: Mapping[str, Any]) -> Tensors:
+def encode_tensors(specs: tuple[TensorSpec, ...], values: Mapping[str, Any]) -> Tensors:
+    """Return the arrays of the values that are not None."""
     return {
         spec.name: spec.check(_to_array(spec, values[spec.name]))
         for spec in specs
@@ -119,9 +120,10 @@ def _encode(specs: tuple[TensorSpec, ...], values: Mapping[str, Any]) -> Tensors
     }
 
 
-def _decode(
+def decode_tensors(
     specs: tuple[TensorSpec, ...], tensors: Mapping[str, npt.NDArray[Any]]
 ) -> dict[str, Any]:
+    """Return the values of the arrays; raises ContractError on a missing, unknown or wrong one."""
     known = {spec.name: spec for spec in specs}
     if unknown := tensors.keys() - known.keys():
         raise ContractError(f"unknown tensors {sorted(unknown)}; the contract has {sorted(known)}")

@@ -1,0 +1,152 @@
+"""Spark-TTS's language model, a Qwen2, run step by step with transformers.
+
+Every request has its own cache and its own random numbers and is computed alone, so its tokens
+are the same whatever else runs; a batch would round its sums differently. Requests share the
+weights, and torch releases the interpreter's lock while it computes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache, Qwen2ForCausalLM
+
+from speech_backend.serving import Codec, InvalidInputError
+from speech_wire import GENERATION_INPUTS, GenerationRequest, NewIds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""float16 is not among them: Spark-TTS's weights overflow in it."""
+
+GROUP_SECONDS = 0.02
+"""Ids that come faster than this share a response; one of speech is heard for as long."""
+
+WARM_UP_IDS = 64
+
+CODEC = Codec(GENERATION_INPUTS, GenerationRequest.from_tensors, stop_input="stop")
+
+
+class LanguageModel:
+    """Goes on from ids. Any number of threads."""
+
+    def __init__(
+        self, model_dir: Path, device: torch.device | str = "cpu", dtype: str = "float32"
+    ) -> None:
+        """Load the folder `LLM/` of a Spark-TTS checkpoint; `dtype` is one of DTYPES."""
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype is '{dtype}', allowed are {', '.join(DTYPES)}")
+        model = Qwen2ForCausalLM.from_pretrained(model_dir / "LLM", local_files_only=True)
+        self._model = model.to(device=device, dtype=DTYPES[dtype]).eval()
+
+    def warm_up(self) -> None:
+        """Compute a few tokens, so that the first request costs what the second does."""
+        ids = np.zeros(WARM_UP_IDS, np.int32)
+        for _ in self.generate(GenerationRequest(ids, max_new_tokens=2)):
+            pass
+
+    def answer(
+        self, request: GenerationRequest, clock: Callable[[], float] = time.monotonic
+    ) -> Generator[NewIds, None, None]:
+        """Yield what `generate` does: the first id at once, then those of GROUP_SECONDS together.
+
+        A model that takes longer for an id gives each by itself.
+        """
+        ids: list[int] = []
+        due = clock() if request.is_streaming else float("inf")
+        for token_id in self.generate(request):
+            ids.append(token_id)
+            if clock() >= due:
+                yield NewIds(np.array(ids, np.int32))
+                ids = []
+                due = clock() + GROUP_SECONDS
+        if ids:
+            yield NewIds(np.array(ids, np.int32))
+
+    def generate(self, request: GenerationRequest) -> Generator[int, None, None]:
+        """Yield id after id, the one that ends the output included.
+
+        Raises InvalidInputError, before anything is computed, for what cannot be asked.
+        """
+        _check(request, self._model.config)
+        device = self._model.device
+        picker = Picker(request)
+        cache = DynamicCache()
+        new = torch.from_numpy(request.input_ids.astype(np.int64)).to(device)
+        seen = new
+        for count in range(request.max_new_tokens):
+            token_id = picker.pick(self._logits(new, cache), seen, count)
+            yield token_id
+            if token_id in request.end_ids:
+                return
+            new = torch.tensor([token_id], device=device)
+            if request.repetition_penalty != 1:
+                seen = torch.cat([seen, new])
+
+    @torch.inference_mode()
+    def _logits(self, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
+        """Return what comes after `ids`, float32[vocabulary]."""
+        # By position (after mask and positions): releases differ in what they call the cache.
+        states = self._model.model(ids[None], None, None, cache, use_cache=True)
+        return self._model.lm_head(states.last_hidden_state[0, -1]).float()
+
+
+class Picker:
+    """Picks a request's ids, with random numbers of its own."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self._request = request
+        self._ends = sorted(request.end_ids)
+        self._random = torch.Generator().manual_seed(request.seed)
+
+    @torch.inference_mode()
+    def pick(self, logits: torch.Tensor, seen: torch.Tensor, count: int) -> int:
+        """Return the next id after `count` new ones; `seen` are all ids so far."""
+        request = self._request
+        if request.repetition_penalty != 1:
+            scores = logits[seen]
+            penalty = request.repetition_penalty
+            logits[seen] = torch.where(scores < 0, scores * penalty, scores / penalty)
+        if count < request.min_new_tokens:
+            logits[self._ends] = -torch.inf
+        if request.top_k == 1 or request.top_k == request.top_p == 0:
+            return int(logits.argmax())
+        largest, ids = logits.topk(min(request.top_k or len(logits), len(logits)))
+        # From here on in double precision on the CPU: it draws the same on every device.
+        probabilities = (largest.double().cpu() / request.temperature).softmax(0)
+        before = probabilities.cumsum(0) - probabilities
+        if request.top_p > 0:
+            probabilities = probabilities[before < request.top_p]
+        total = probabilities.cumsum(0)
+        drawn = torch.rand((), dtype=torch.float64, generator=self._random) * total[-1]
+        index = torch.searchsorted(total, drawn, right=True).clamp(max=len(total) - 1)
+        return int(ids[index])
+
+
+def _check(request: GenerationRequest, config: Any) -> None:
+    length, highest = len(request.input_ids), config.vocab_size - 1
+    room = config.max_position_embeddings
+    given = request.input_ids
+    if given.min() < 0 or given.max() > highest:
+        raise InvalidInputError(
+            f"input_ids are {given.min()} to {given.max()}; allowed are 0 to {highest}"
+        )
+    if wrong := [end_id for end_id in request.end_ids if not 0 <= end_id <= highest]:
+        raise InvalidInputError(f"end ids hold {wrong[0]}; allowed are 0 to {highest}")
+    if request.max_new_tokens < 1 or length + request.max_new_tokens > room:
+        raise InvalidInputError(
+            f"request_output_len is {request.max_new_tokens}, at least 1; after {length} input_ids "
+            f"there is room for {max(0, room - length)}"
+        )
+    if not (request.temperature > 0 and request.top_k >= 0 and 0 <= request.top_p <= 1):
+        raise InvalidInputError(
+            f"temperature is {request.temperature}, above 0; runtime_top_k is {request.top_k}, at "
+            f"least 0; runtime_top_p is {request.top_p}, from 0 to 1"
+        )
+    if not request.repetition_penalty > 0:
+        raise InvalidInputError(f"repetition_penalty is {request.repetition_penalty}, above 0")
