@@ -95,7 +95,7 @@ class TritonServer:
     def _flags(self, repository: Path, region_prefix: str) -> list[str]:
         listen = self._listen
         return [
-            f"--model-repository={repository}",
+            f"--model-repository={repository.resolve()}",
             "--model-control-mode=explicit",
             *(f"--load-model={model}" for model in self.models),
             # Without it every model starts twice, the first time only to be asked.
@@ -124,6 +124,9 @@ class TritonServer:
         self._process = subprocess.Popen(
             [*DIE_WITH_PARENT, *self._command],
             env=self._environment,
+            # Python models find what lies there, and in our checkout the folder `triton` would hide
+            # the compiler of that name from torch.
+            cwd="/",
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import socket
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ from engine.server import Listen, TritonServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # A loopback address of this run's own, where nothing else takes a port between two lines.
 HOST = ".".join(["127", *(str(random.randrange(1, 255)) for _ in range(3))])
@@ -35,12 +35,27 @@ def free_port() -> int:
 
 def triton(folder: Path, script: str, listen: Listen | None = None) -> TritonServer:
     """Return a TritonServer whose program is a shell script."""
-    program = folder / "tritonserver"
+    program = folder.absolute() / "tritonserver"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
     listen = listen or Listen(HOST, free_port(), free_port())
     installation = Installation(program, ("--flag-of-the-installation",), {"PATH": "/usr/bin:/bin"})
     return TritonServer(installation, folder / "repository", ["hibari"], listen, "prefix_")
+
+
+def test_the_server_does_not_run_where_the_engine_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies there could be imported by its models, and paths may be relative to there."""
+    monkeypatch.chdir(tmp_path)
+    server = triton(Path(), 'pwd; echo "$@"; exit 1')
+
+    with pytest.raises(EngineError, match="ended with exit code 1") as caught:
+        server.start(timeout_seconds=10)
+
+    lines = [line.strip() for line in str(caught.value).splitlines()]
+    assert lines[1] == "/"
+    assert f"--model-repository={tmp_path / 'repository'}" in lines[2].split()
 
 
 def test_a_taken_grpc_port_is_named_with_its_option() -> None:
