@@ -6,18 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
-from speech_wire import (
-    CANCEL_PARAMETER,
-    GENERATION_INPUTS,
-    GENERATION_OUTPUTS,
-    INPUTS,
-    OUTPUTS,
-    ModelSpec,
-)
+from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def hibari_spec() -> ModelSpec:
@@ -47,32 +39,6 @@ def hibari_spec() -> ModelSpec:
             "voices": json.dumps(voices),
             "sample_rate_hz": "24000",
             "scripts": json.dumps(["Latin"]),
-            CANCEL_PARAMETER: "true",
-        },
-    )
-
-
-def llm_spec(model_dir: Path, device: str = "cpu", dtype: str = "float32") -> ModelSpec:
-    """Describe Spark-TTS's language model; `model_dir` is the checkpoint, with its folder LLM.
-
-    Raises EngineError where that is missing.
-    """
-    if not (model_dir / "LLM" / "config.json").is_file():
-        raise EngineError(
-            f"{model_dir} is no checkpoint of Spark-TTS: it has no LLM/config.json; "
-            "`python -m engine fixture` writes one of random weights"
-        )
-    return ModelSpec(
-        name="llm",
-        inputs=GENERATION_INPUTS,
-        outputs=GENERATION_OUTPUTS,
-        # Only so that tensors have tensorrt_llm's batch dimension: a request is one sequence.
-        max_batch_size=1,
-        parameters={
-            "model_dir": str(model_dir.absolute()),
-            "device": device,
-            "dtype": dtype,
-            "exclude_input_in_output": "true",
             CANCEL_PARAMETER: "true",
         },
     )

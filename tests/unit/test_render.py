@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from hibari.voices import VOICES
 from tritonclient.grpc import model_config_pb2
 
-from engine.catalogue import find_spec, hibari_spec, llm_spec
+from engine.catalogue import find_spec, hibari_spec
 from engine.errors import EngineError
 from engine.render import model_config, model_source, render_model
 from speech_wire import INPUTS, OUTPUTS, ModelSpec
@@ -158,50 +158,6 @@ def test_hibari_offers_only_voices_whose_files_are_present(
         "heart": "en-US",
         "emma": VOICES["emma"]["language"],
     }
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    folder = tmp_path / "spark" / "LLM"
-    folder.mkdir(parents=True)
-    (folder / "config.json").touch()
-    return folder.parent
-
-
-def test_the_language_model_has_tensorrt_llms_shapes(checkpoint: Path) -> None:
-    config = model_config(llm_spec(checkpoint))
-
-    inputs = {tensor.name: tensor for tensor in config.input}
-    assert (config.max_batch_size, config.model_transaction_policy.decoupled) == (1, True)
-    assert [name for name, tensor in inputs.items() if not tensor.optional] == [
-        "input_ids",
-        "input_lengths",
-        "request_output_len",
-    ]
-    assert inputs["stop"].data_type == model_config_pb2.TYPE_BOOL
-    assert list(inputs["stop_words_list"].dims) == [2, -1]
-    assert {tensor.name: list(tensor.dims) for tensor in config.output} == {
-        "output_ids": [-1, -1],
-        "sequence_length": [-1],
-    }
-
-
-def test_the_language_model_is_told_its_weights_device_and_dtype(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(checkpoint.parent)
-
-    parameters = llm_spec(Path("spark"), "cuda", "bfloat16").parameters
-
-    given = {name: parameters[name] for name in ("model_dir", "device", "dtype")}
-    assert given == {"model_dir": str(checkpoint), "device": "cuda", "dtype": "bfloat16"}
-
-
-def test_a_folder_without_a_language_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        EngineError, match=r"no checkpoint of Spark-TTS: it has no LLM/config\.json"
-    ):
-        llm_spec(tmp_path)
 
 
 def test_an_unknown_model_is_refused_with_those_there_are() -> None:

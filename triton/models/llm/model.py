@@ -1,6 +1,5 @@
 """Spark-TTS's language model with tensorrt_llm's tensors, for machines without that backend."""
 
-from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -19,9 +18,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the weights and warm up."""
         exit_with_server()
-        given = read_parameters(args)
-        model = LanguageModel(Path(given["model_dir"]), given["device"], given["dtype"])
-        model.warm_up()
+        model = LanguageModel.from_parameters(read_parameters(args))
         name = args["model_name"]
         self.requests = RequestThreads(pb_utils, name, model.answer, THREADS, CODEC)
 
