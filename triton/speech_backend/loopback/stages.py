@@ -1,0 +1,172 @@
+"""`stages.Stages` over gRPC to the Triton that this model runs in."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import numpy as np
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from speech_backend.loopback.siblings import Sibling, call_failed
+from speech_backend.loopback.token_call import Patience, TokenCall
+from speech_backend.stages import ReferenceTokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from speech_backend.stages import Sampling
+
+CHANNEL_OPTIONS = [
+    # Raw stubs keep gRPC's 4 MiB limit; a reference of 60 s is 3.8 MB.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # gRPC's own back-off grows to two minutes; this server is on the same machine.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StageNames:
+    """What the models behind an utterance are called in this Triton."""
+
+    llm: str = "llm"
+    vocoder: str = "vocoder"
+    audio_tokenizer: str = "audio_tokenizer"
+
+
+class LoopbackStages:
+    """The stages as models of the Triton at `address` (host:port). Any number of threads.
+
+    The models are asked for when they are first needed: while Triton loads this one, its gRPC
+    port is not open yet. Raises StageError, and InvalidInputError where a stage blames the caller.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        names: StageNames | None = None,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._names = names or StageNames()
+        self._patience = patience or Patience()
+        self._clock = clock
+        self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._lock = threading.Lock()
+        self._siblings: dict[str, Sibling] = {}
+        self._calls: set[TokenCall] = set()
+
+    def stream_tokens(self, prompt_ids: npt.NDArray[np.int32], sampling: Sampling) -> TokenCall:
+        """See Stages.stream_tokens."""
+        model = self._sibling(self._names.llm)
+        # A number: tensorrt_llm's backend hashes every other id.
+        request_id = str(secrets.randbits(63))
+        tensors = _llm_tensors(model, prompt_ids, sampling)
+        request = model.request(tensors, request_id)
+        request.parameters["triton_enable_empty_final_response"].bool_param = True
+        # Complete, since Triton wants every input that is not optional; the model looks at `stop`.
+        stop = model.request({**tensors, "stop": [True]}, request_id)
+        call = TokenCall(
+            self._stub.ModelStreamInfer,
+            model,
+            (request, stop),
+            self._patience,
+            self._clock,
+        )
+        with self._lock:
+            self._calls = {other for other in self._calls if not other.has_ended} | {call}
+        return call
+
+    def decode_window(
+        self,
+        semantic_tokens: npt.NDArray[np.int32],
+        length: int,
+        global_tokens: npt.NDArray[np.int32],
+    ) -> npt.NDArray[np.float32]:
+        """See Stages.decode_window."""
+        model = self._sibling(self._names.vocoder)
+        tensors: dict[str, npt.ArrayLike] = {
+            "semantic_tokens": semantic_tokens,
+            "length": [length],
+            "global_tokens": global_tokens,
+        }
+        response = self._infer(model, tensors)
+        return model.output(response, "waveform").astype(np.float32, copy=False)
+
+    def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
+        """See Stages.tokenise_reference."""
+        model = self._sibling(self._names.audio_tokenizer)
+        response = self._infer(
+            model, {"reference_wav": samples, "reference_wav_len": [len(samples)]}
+        )
+        return ReferenceTokens(
+            model.output(response, "global_tokens").astype(np.int32),
+            model.output(response, "semantic_tokens").astype(np.int32),
+        )
+
+    def close(self) -> None:
+        """Wait for the streams that were closed to end, then hang up."""
+        with self._lock:
+            calls = list(self._calls)
+        for call in calls:
+            call.close()
+        for call in calls:
+            call.join(self._patience.stop_seconds)
+        self._channel.close()
+
+    def _infer(self, model: Sibling, tensors: Mapping[str, npt.ArrayLike]) -> Any:
+        request_id = str(secrets.randbits(63))
+        request = model.request(tensors, request_id)
+        try:
+            response = self._stub.ModelInfer(request, timeout=self._patience.call_seconds)
+        except grpc.RpcError as error:
+            raise call_failed(model.name, error) from error
+        model.check_id(response, request_id)
+        return response
+
+    def _sibling(self, name: str) -> Sibling:
+        with self._lock:
+            if name not in self._siblings:
+                request = service_pb2.ModelConfigRequest(name=name)
+                try:
+                    answer = self._stub.ModelConfig(request, timeout=self._patience.stop_seconds)
+                except grpc.RpcError as error:
+                    raise call_failed(name, error) from error
+                self._siblings[name] = Sibling.from_config(answer.config)
+            return self._siblings[name]
+
+
+def _llm_tensors(
+    model: Sibling, prompt_ids: npt.NDArray[np.int32], sampling: Sampling
+) -> dict[str, npt.ArrayLike]:
+    """Return the inputs of a language model with tensorrt_llm's names, which differ by release."""
+    end_id, *other_ends = sampling.stop_ids
+    tensors: dict[str, npt.ArrayLike] = {
+        "input_ids": prompt_ids,
+        "input_lengths": [len(prompt_ids)],
+        "request_output_len": [sampling.max_new_tokens],
+        "end_id": [end_id],
+        "pad_id": [end_id],
+        "streaming": [True],
+        "temperature": [sampling.temperature],
+        "runtime_top_k": [sampling.top_k],
+        "runtime_top_p": [sampling.top_p],
+    }
+    # Without it the model draws the same seed each time, and a second try would be no other take.
+    seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
+    tensors[model.either("random_seed", "seed")] = [seed]
+    if "exclude_input_in_output" in model.dtypes:
+        tensors["exclude_input_in_output"] = [True]
+    if other_ends and "stop_words_list" in model.dtypes:
+        # Words of one id each: the ids, and below each the length of all words up to it.
+        tensors["stop_words_list"] = [other_ends, list(range(1, len(other_ends) + 1))]
+    return tensors
