@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import runs
-from engine.catalogue import MODELS, find_spec
+from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.errors import EngineError, ServerDiedError
 from engine.installation import find_installation
 from engine.render import model_source, render_model
 from engine.server import Listen, TritonServer
+from engine.site import Site
+from engine.spark import TRANSFORMERS
 from engine.supervisor import Patience, Supervisor
 
 if TYPE_CHECKING:
@@ -49,12 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("speech-engine", description="Prepare and run Triton.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    models = argparse.ArgumentParser(add_help=False)
-    models.add_argument(
-        "--model", action="append", help=f"a model to serve (repeatable): {', '.join(MODELS)}"
-    )
+    models = _model_options()
     render = commands.add_parser("render", parents=[models], help="write a model repository")
     render.add_argument("output", type=Path, help="the folder to write into")
+    render.add_argument(
+        "--triton-address",
+        default=Site.triton_address,
+        metavar="HOST:PORT",
+        help="that server's gRPC, as its own models reach it (%(default)s)",
+    )
     render.set_defaults(run=_render)
     serve = commands.add_parser("serve", parents=[models], help="run Triton and watch over it")
     serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
@@ -86,6 +91,31 @@ def _add_fixture(commands: Any) -> None:
     fixture.set_defaults(run=_fixture)
 
 
+def _model_options() -> argparse.ArgumentParser:
+    models = argparse.ArgumentParser(add_help=False)
+    models.add_argument(
+        "--model",
+        action="append",
+        help=f"a model to serve (repeatable): {', '.join(MODELS)}; default {DEFAULT_MODEL}",
+    )
+    models.add_argument("--model-dir", type=Path, help="the checkpoint of spark_tts")
+    models.add_argument(
+        "--llm",
+        default=Site.llm,
+        metavar="NAME",
+        help=f"{TRANSFORMERS}, or a model of the repository with tensorrt_llm's tensors",
+    )
+    models.add_argument(
+        "--max-sequence-tokens",
+        type=int,
+        default=Site.max_sequence_tokens,
+        help="the longest prompt and output together that this one takes (%(default)s)",
+    )
+    models.add_argument("--device", default=Site.device, help="torch's name (%(default)s)")
+    models.add_argument("--dtype", default=Site.dtype, help="torch's name (%(default)s)")
+    return models
+
+
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; 1 to 65535 are")
@@ -93,8 +123,23 @@ def _port(text: str) -> int:
 
 
 def _render(options: argparse.Namespace) -> None:
-    for model in options.model or MODELS:
-        print(render_model(find_spec(model), model_source(model), options.output))
+    _render_all(options, options.triton_address, options.output)
+
+
+def _render_all(options: argparse.Namespace, triton_address: str, repository: Path) -> list[str]:
+    """Render what the options name, and print each model's folder; return the models' names."""
+    site = Site(
+        options.model_dir,
+        options.llm,
+        triton_address,
+        options.max_sequence_tokens,
+        options.device,
+        options.dtype,
+    )
+    specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
+    for spec in specs:
+        print(render_model(spec, model_source(spec.name), repository))
+    return [spec.name for spec in specs]
 
 
 def _fixture(options: argparse.Namespace) -> None:
@@ -151,9 +196,8 @@ def _server(
         repository = options.repository
         models = options.model or sorted(p.parent.name for p in repository.glob("*/config.pbtxt"))
     else:
-        repository, models = work / "repository", options.model or list(MODELS)
-        for model in models:
-            render_model(find_spec(model), model_source(model), repository)
+        repository = work / "repository"
+        models = _render_all(options, listen.local(listen.grpc_port), repository)
     return TritonServer(installation, repository, models, listen, region_prefix)
 
 

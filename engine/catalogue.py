@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
+from engine.spark import spark_specs
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from engine.site import Site
 
 
 def hibari_spec() -> ModelSpec:
@@ -44,11 +47,18 @@ def hibari_spec() -> ModelSpec:
     )
 
 
-MODELS: dict[str, Callable[[], ModelSpec]] = {"hibari": hibari_spec}
+MODELS: dict[str, Callable[[Site], tuple[ModelSpec, ...]]] = {
+    "hibari": lambda _: (hibari_spec(),),
+    "spark_tts": spark_specs,
+}
+DEFAULT_MODEL = "hibari"
 
 
-def find_spec(name: str) -> ModelSpec:
-    """Return the model of that name; raises EngineError naming those there are."""
+def find_specs(name: str, site: Site) -> tuple[ModelSpec, ...]:
+    """Return the model of that name after the models that it calls.
+
+    Raises EngineError naming those there are, or what a model lacks.
+    """
     if name not in MODELS:
         raise EngineError(f"model '{name}' is not known; there are: {', '.join(MODELS)}")
-    return MODELS[name]()
+    return MODELS[name](site)

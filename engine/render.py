@@ -39,6 +39,9 @@ def model_config(spec: ModelSpec) -> model_config_pb2.ModelConfig:
     config.instance_group.add(
         count=spec.instances, kind=model_config_pb2.ModelInstanceGroup.KIND_CPU
     )
+    if spec.batches_dynamically:
+        # Without a delay: what came while the last batch was computed makes the next.
+        config.dynamic_batching.SetInParent()
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
     return config

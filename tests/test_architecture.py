@@ -73,7 +73,7 @@ PLACES = {
         "triton/speech_backend/audio_tokenizer.py",
         "triton/speech_backend/language_model.py",
     ),
-    "tokenizers": ("engine/fixture/",),
+    "tokenizers": ("engine/fixture/", "triton/speech_backend/spark.py"),
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
     "modal": (),

@@ -11,9 +11,10 @@ from google.protobuf import text_format
 from hibari.voices import VOICES
 from tritonclient.grpc import model_config_pb2
 
-from engine.catalogue import find_spec, hibari_spec
+from engine.catalogue import find_specs, hibari_spec
 from engine.errors import EngineError
 from engine.render import model_config, model_source, render_model
+from engine.site import Site
 from speech_wire import INPUTS, OUTPUTS, ModelSpec
 
 if TYPE_CHECKING:
@@ -162,4 +163,4 @@ def test_hibari_offers_only_voices_whose_files_are_present(
 
 def test_an_unknown_model_is_refused_with_those_there_are() -> None:
     with pytest.raises(EngineError, match=r"'nobody' is not known; there are: hibari"):
-        find_spec("nobody")
+        find_specs("nobody", Site())

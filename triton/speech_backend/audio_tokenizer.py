@@ -9,15 +9,27 @@ import torch
 from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2Model
 
 from speech_backend.bicodec import BiCodecEncoder
-from speech_backend.reference import SAMPLE_RATE_HZ, check, even_volume, voice_clip
+from speech_backend.reference import (
+    SAMPLE_RATE_HZ,
+    BadReferenceError,
+    check,
+    even_volume,
+    voice_clip,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from speech_wire import Tensors
+
 # The semantic encoder takes the mean of what these layers of wav2vec2 give.
 FEATURE_LAYERS = (11, 14, 16)
+
+INPUTS = ("reference_wav", "reference_wav_len")
+WARM_UP_SECONDS = 6
 
 
 class AudioTokenizer:
@@ -54,6 +66,29 @@ class AudioTokenizer:
         global_tokens = self._bicodec.global_tokens(voice)
         semantic_tokens = self._bicodec.semantic_tokens(self._features(even))
         return _int32(global_tokens), _int32(semantic_tokens)
+
+    def answer(self, requests: Sequence[Tensors]) -> list[Tensors]:
+        """Return `global_tokens` and `semantic_tokens` for each `reference_wav`.
+
+        Its first `reference_wav_len` samples count. Raises BadReferenceError, as `tokenize` does.
+        """
+        return [self._answer(**tensors) for tensors in requests]
+
+    def warm_up(self) -> None:
+        """Tokenise noise, so that the first recording takes no longer than others."""
+        noise = np.random.default_rng(0).uniform(-1, 1, WARM_UP_SECONDS * SAMPLE_RATE_HZ)
+        self.tokenize(noise.astype(np.float32))
+
+    def _answer(
+        self, reference_wav: npt.NDArray[np.float32], reference_wav_len: npt.NDArray[np.int32]
+    ) -> Tensors:
+        length = int(reference_wav_len[0])
+        if not 0 <= length <= len(reference_wav):
+            raise BadReferenceError(
+                f"reference_wav_len is {length}, reference_wav has {len(reference_wav)} samples"
+            )
+        global_tokens, semantic_tokens = self.tokenize(reference_wav[:length])
+        return {"global_tokens": global_tokens, "semantic_tokens": semantic_tokens}
 
     @torch.inference_mode()
     def _features(self, samples: npt.NDArray[np.float32]) -> torch.Tensor:

@@ -103,7 +103,8 @@ class ModelSpec:
     """A model as Triton is told of it; `engine render` writes its configuration from this.
 
     `parameters` are strings, as Triton's are; a speech model of ours says there which `voices`
-    it has (a JSON list of `{"id", "language"}`) and its `sample_rate_hz`.
+    it has (a JSON list of `{"id", "language"}`) and its `sample_rate_hz`. With
+    `batches_dynamically`, Triton joins waiting requests of equal shapes, up to `max_batch_size`.
     """
 
     name: str
@@ -112,5 +113,6 @@ class ModelSpec:
     backend: str = "python"
     decoupled: bool = True
     max_batch_size: int = 0
+    batches_dynamically: bool = False
     instances: int = 1
     parameters: Mapping[str, str] = field(default_factory=dict)

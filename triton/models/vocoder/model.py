@@ -1,0 +1,25 @@
+"""BiCodec's decoder as a Triton model: windows of one length share a batch."""
+
+from pathlib import Path
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from speech_backend.parameters import read_parameters
+from speech_backend.replies import reply
+from speech_backend.serving import exit_with_server
+from speech_backend.vocoder import INPUTS, Vocoder
+
+
+class TritonPythonModel:
+    """Triton's interface: build in initialize, delegate in execute."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the network and warm it up."""
+        exit_with_server()
+        given = read_parameters(args)
+        self.vocoder = Vocoder(Path(given["model_dir"]), given["device"], given["dtype"])
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        """Decode all windows in one batch."""
+        return reply(pb_utils, requests, INPUTS, self.vocoder.decode)

@@ -1,0 +1,38 @@
+"""Spark-TTS's speaker, as the configuration of its Triton model describes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
+
+from speech_backend.pipeline import SparkSpeaker
+from speech_backend.prompts import Prompter
+from speech_backend.tokens import TokenMap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from speech_backend.stages import Stages
+
+WARM_UP_TEXT = "Warm up, 测试。"
+
+
+def load_speaker(stages: Stages, parameters: Mapping[str, str]) -> SparkSpeaker:
+    """Read `LLM/tokenizer.json` below the parameter `model_dir`; all else is behind `stages`.
+
+    `max_sequence_tokens` is the longest sequence that the language model takes. Raises
+    TokenMapError where the tokenizer is not Spark-TTS's.
+    """
+    path = Path(parameters["model_dir"]) / "LLM" / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(path))
+    tokens = TokenMap.from_vocabulary(tokenizer.get_vocab())
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    encode(WARM_UP_TEXT)
+    prompter = Prompter(tokens, encode)
+    return SparkSpeaker(stages, tokens, prompter, int(parameters["max_sequence_tokens"]))

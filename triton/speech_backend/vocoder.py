@@ -1,0 +1,56 @@
+"""The vocoder: windows of many utterances decoded in one batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from speech_backend.bicodec import BiCodecDecoder
+from speech_backend.tokens import GLOBAL_TOKENS
+from speech_backend.windows import WINDOW_LENGTHS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from speech_wire import Tensors
+
+INPUTS = ("semantic_tokens", "length", "global_tokens")
+
+
+class Vocoder:
+    """BiCodec's decoder; `dtype` (a name of torch's) is that of its convolutions."""
+
+    def __init__(self, model_dir: Path, device: str = "cpu", dtype: str = "float32") -> None:
+        """Load `BiCodec/` of a Spark-TTS checkpoint and decode each length of window once."""
+        self._decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
+        for length in WINDOW_LENGTHS:
+            self.decode([_silence(length)])
+
+    def decode(self, windows: Sequence[Tensors]) -> list[Tensors]:
+        """Return the `waveform` of each window's first `length` tokens, float32[1, n].
+
+        The windows are padded to one common length; what a window sounds like does not depend on
+        the others. Raises ValueError for tokens or lengths that cannot be.
+        """
+        semantic, lengths, voices = (
+            torch.from_numpy(np.stack([window[name] for window in windows])).long()
+            for name in INPUTS
+        )
+        samples = self._decoder.decode(semantic, voices, lengths[:, 0]).cpu().numpy()
+        per_token = self._decoder.config.samples_per_token
+        return [
+            {"waveform": row[None, : length * per_token]}
+            for row, length in zip(samples, lengths[:, 0].tolist(), strict=True)
+        ]
+
+
+def _silence(length: int) -> Tensors:
+    return {
+        "semantic_tokens": np.zeros(length, np.int32),
+        # One token less than there are, since a whole batch without padding takes a shorter way.
+        "length": np.array([length - 1], np.int32),
+        "global_tokens": np.zeros(GLOBAL_TOKENS, np.int32),
+    }
