@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.site import Site
+    from speech_wire.contract import DataType
 
 NEEDED_FILES = (
     "LLM/tokenizer.json",
@@ -98,7 +99,7 @@ def _audio_tokenizer(site: Site, folder: Path) -> ModelSpec:
 
 
 def _llm(site: Site, folder: Path) -> ModelSpec:
-    optional = {
+    optional: dict[str, DataType] = {
         "end_id": "INT32",
         "pad_id": "INT32",
         "streaming": "BOOL",

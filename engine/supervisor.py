@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from engine.server import TritonServer
 
@@ -37,18 +37,22 @@ class Patience:
 
 
 class Probe(threading.Thread):
-    """Has every model speak, beside the watch over the processes; then `failures` is complete."""
+    """Has speech models speak, beside the watch over the processes; then `failures` is complete.
 
-    def __init__(self, server: TritonServer, timeout_seconds: float) -> None:
+    That goes through the models which they call, too.
+    """
+
+    def __init__(self, server: TritonServer, models: Sequence[str], timeout_seconds: float) -> None:
         super().__init__(name="probe", daemon=True)
         self.failures: dict[str, EngineError] = {}
         self._server = server
+        self._models = models
         self._timeout_seconds = timeout_seconds
 
     def run(self) -> None:
         """Speak with each model. One that finishes other requests meanwhile is only busy."""
         control = self._server.control
-        for model in self._server.models:
+        for model in self._models:
             before = control.finished_requests(model)
             try:
                 control.speak(model, PROBE_TEXT, self._timeout_seconds)
@@ -59,17 +63,19 @@ class Probe(threading.Thread):
 
 
 class Supervisor:
-    """Watches the stubs of a server, and now and then has each model really speak."""
+    """Watches the stubs of a server, and now and then has each speech model really speak."""
 
     def __init__(self, server: TritonServer, patience: Patience) -> None:
+        self._speakers: list[str] = []
         self._server = server
         self._patience = patience
 
     def start(self) -> None:
-        """Start the server and have every model speak once; raises EngineError if one cannot."""
+        """Start the server, have each speech model speak once; raises EngineError if one cannot."""
         self._server.start(self._patience.start_seconds)
-        for model in self._server.models:
-            self._speak(model)
+        control = self._server.control
+        self._speakers = [model for model in self._server.models if control.speaks(model)]
+        self._speak()
 
     def run(self) -> None:
         """Watch for ever; raises ServerDiedError if the server ends by itself."""
@@ -88,7 +94,7 @@ class Supervisor:
                 self.recover(model)
                 probe = None  # It may be waiting for the dead one.
             if probe is None and time.monotonic() >= due:
-                probe = Probe(self._server, self._patience.probe_seconds)
+                probe = Probe(self._server, self._speakers, self._patience.probe_seconds)
                 probe.start()
             if probe is not None and not probe.is_alive():
                 self._recover_silent(probe.failures)
@@ -104,7 +110,7 @@ class Supervisor:
         """Reload the model, else restart the server; raises EngineError if both fail."""
         try:
             self._server.reload(model)
-            self._speak(model)
+            self._speak()
             log.warning("engine.model_reloaded model=%s", model)
         except EngineError as error:
             self._server.check_alive()
@@ -115,5 +121,6 @@ class Supervisor:
         self._server.stop(patience_seconds=1.0)
         self.start()
 
-    def _speak(self, model: str) -> None:
-        self._server.control.speak(model, PROBE_TEXT, self._patience.probe_seconds)
+    def _speak(self) -> None:
+        for model in self._speakers:
+            self._server.control.speak(model, PROBE_TEXT, self._patience.probe_seconds)

@@ -16,6 +16,7 @@ from speech_wire import SynthesisRequest
 CALL_SECONDS = 5.0
 LOAD_SECONDS = 120.0
 MAX_MESSAGE_BYTES = 2**31 - 1
+PROBE_GENDER = "female"
 
 
 class TritonControl:
@@ -54,6 +55,18 @@ class TritonControl:
         except grpc.RpcError as error:
             raise EngineError(f"model '{model}' could not be reloaded: {_words(error)}") from error
 
+    def speaks(self, model: str) -> bool:
+        """Whether the model makes speech of a text itself, instead of serving one that does."""
+        return "target_text" in self._inputs(model)
+
+    def _inputs(self, model: str) -> set[str]:
+        request = service_pb2.ModelConfigRequest(name=model)
+        try:
+            answer = self._stub.ModelConfig(request, timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            raise EngineError(f"model '{model}' has no configuration: {_words(error)}") from error
+        return {tensor.name for tensor in answer.config.input}
+
     def finished_requests(self, model: str) -> float | None:
         """Return how many requests the model has finished, None where it does not count them."""
         try:
@@ -69,7 +82,8 @@ class TritonControl:
 
     def speak(self, model: str, text: str, timeout_seconds: float) -> int:
         """Return how many samples the model made of `text`; raises EngineError if it cannot."""
-        call = self._stub.ModelStreamInfer(iter([_request(model, text)]), timeout=timeout_seconds)
+        request = _request(model, text, self._inputs(model))
+        call = self._stub.ModelStreamInfer(iter([request]), timeout=timeout_seconds)
         samples = 0
         try:
             # To the end of the stream: to cancel it right after FINAL can crash the server.
@@ -86,12 +100,14 @@ class TritonControl:
         return samples
 
 
-def _request(model: str, text: str) -> service_pb2.ModelInferRequest:
+def _request(model: str, text: str, inputs: set[str]) -> service_pb2.ModelInferRequest:
     request = service_pb2.ModelInferRequest(model_name=model, id="probe")
     request.parameters["triton_enable_empty_final_response"].bool_param = True
-    for name, array in SynthesisRequest(target_text=text).to_tensors().items():
-        request.inputs.add(name=name, datatype="BYTES", shape=array.shape)
-        request.raw_input_contents.append(serialize_byte_tensor(array).item())
+    # A model that has no voice of its own makes one up if it is told of what gender.
+    for name, array in SynthesisRequest(text, gender=PROBE_GENDER).to_tensors().items():
+        if name in inputs:
+            request.inputs.add(name=name, datatype="BYTES", shape=array.shape)
+            request.raw_input_contents.append(serialize_byte_tensor(array).item())
     return request
 
 

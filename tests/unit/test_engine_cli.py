@@ -57,7 +57,9 @@ def test_an_unknown_model_ends_with_1_and_names_those_there_are(
     done = engine(tmp_path, *command, "--model", "nobody", env=environment)
 
     assert done.returncode == 1
-    assert done.stderr.endswith("error: model 'nobody' is not known; there are: hibari\n")
+    assert done.stderr.endswith(
+        "error: model 'nobody' is not known; there are: hibari, spark_tts\n"
+    )
 
 
 def test_a_taken_port_ends_with_1_and_is_named(tmp_path: Path, environment: dict[str, str]) -> None:
