@@ -76,6 +76,20 @@ def test_a_cancel_stops_the_request_with_its_id_and_both_end_with_final(
     assert (len(cancel.sender.chunks), cancel.sender.finals) == (0, 1)
 
 
+def test_a_cancelled_request_that_still_waits_ends_at_once(
+    threads: RequestThreads, model: HeldModel
+) -> None:
+    busy = [FakeRequest(TENSORS, id=name) for name in "ab"]
+    waiting, cancel = FakeRequest(TENSORS, id="c"), FakeRequest(TENSORS, id="c", words=CANCEL)
+
+    for request in (*busy, waiting, cancel):
+        threads.accept(request)
+
+    assert (waiting.sender.responses, waiting.sender.finals) == ([], 1)
+    assert cancel.sender.finals == 1
+    assert [request.sender.finals for request in busy] == [0, 0]
+
+
 @pytest.mark.parametrize(("stop", "chunks"), [(True, 1), (False, 2)])
 def test_a_stop_input_cancels_as_with_tensorrt_llm(
     model: HeldModel, *, stop: bool, chunks: int

@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from speech_backend.serving import SPEECH, Outcomes, Sender, serve
 from speech_wire import CANCEL_PARAMETER
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from speech_backend.serving import Codec, Synthesize
+
+
+@dataclass(eq=False)
+class _Accepted:
+    """A request, its wish to be cancelled, and its turn in a thread."""
+
+    request: Any
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    turn: Future[None] | None = None
 
 
 class RequestThreads:
@@ -35,16 +47,16 @@ class RequestThreads:
         self._codec = codec
         self._outcomes = Outcomes(pb_utils, model)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="speak")
-        self._running: dict[str, threading.Event] = {}
+        self._running: dict[str, _Accepted] = {}
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from a thread."""
         if self._is_cancel(request):
             self._cancel(request)
             return
-        cancelled = threading.Event()
-        self._running[request.request_id()] = cancelled
-        self._threads.submit(self._answer, request, cancelled)
+        accepted = _Accepted(request)
+        self._running[request.request_id()] = accepted
+        accepted.turn = self._threads.submit(self._answer, accepted)
 
     def close(self) -> None:
         """Wait for the requests that are being answered."""
@@ -58,16 +70,20 @@ class RequestThreads:
         return stop is not None and bool(stop.as_numpy().any())
 
     def _cancel(self, request: Any) -> None:
-        if cancelled := self._running.get(request.request_id()):
-            cancelled.set()
+        if accepted := self._running.get(request.request_id()):
+            accepted.cancelled.set()
+            # One that still waits ends now: whoever cancelled it waits for its end.
+            if accepted.turn is not None and accepted.turn.cancel():
+                self._answer(accepted)
         final = self._pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
         Sender(request.get_response_sender(), threading.Event()).send(flags=final)
 
-    def _answer(self, request: Any, cancelled: threading.Event) -> None:
+    def _answer(self, accepted: _Accepted) -> None:
+        request, cancelled = accepted.request, accepted.cancelled
         request_id = request.request_id()
         try:
             outcome = serve(self._pb_utils, request, self._synthesize, cancelled, self._codec)
             self._outcomes.count(outcome)
         finally:
-            if self._running.get(request_id) is cancelled:
+            if self._running.get(request_id) is accepted:
                 del self._running[request_id]
