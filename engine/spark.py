@@ -78,7 +78,7 @@ def _vocoder(site: Site, folder: Path) -> ModelSpec:
         decoupled=False,
         max_batch_size=MAX_WINDOWS_AT_ONCE,
         batches_dynamically=True,
-        parameters={"model_dir": str(folder), "device": site.device, "dtype": site.dtype},
+        parameters=_compute(site, folder),
     )
 
 
@@ -94,8 +94,17 @@ def _audio_tokenizer(site: Site, folder: Path) -> ModelSpec:
             TensorSpec("semantic_tokens", "INT32", (-1,), optional=False),
         ),
         decoupled=False,
-        parameters={"model_dir": str(folder), "device": site.device},
+        parameters=_compute(site, folder),
     )
+
+
+def _compute(site: Site, folder: Path) -> dict[str, str]:
+    return {
+        "model_dir": str(folder),
+        "device": site.device,
+        "dtype": site.dtype,
+        "threads": str(site.threads),
+    }
 
 
 def _llm(site: Site, folder: Path) -> ModelSpec:
@@ -122,5 +131,5 @@ def _llm(site: Site, folder: Path) -> ModelSpec:
             TensorSpec("sequence_length", "INT32", (-1,), optional=False),
         ),
         max_batch_size=1,
-        parameters={"model_dir": str(folder), "device": site.device, "dtype": site.dtype},
+        parameters=_compute(site, folder),
     )

@@ -76,9 +76,7 @@ def test_a_cancel_stops_the_request_with_its_id_and_both_end_with_final(
     assert (len(cancel.sender.chunks), cancel.sender.finals) == (0, 1)
 
 
-def test_a_cancelled_request_that_still_waits_ends_at_once(
-    threads: RequestThreads, model: HeldModel
-) -> None:
+def test_a_cancelled_request_that_still_waits_ends_at_once(threads: RequestThreads) -> None:
     busy = [FakeRequest(TENSORS, id=name) for name in "ab"]
     waiting, cancel = FakeRequest(TENSORS, id="c"), FakeRequest(TENSORS, id="c", words=CANCEL)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2Model
+from transformers.utils.logging import disable_progress_bar
 
 from speech_backend.bicodec import BiCodecEncoder
 from speech_backend.reference import (
@@ -18,8 +20,7 @@ from speech_backend.reference import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -52,6 +53,17 @@ class AudioTokenizer:
         speech.encoder.layers = speech.encoder.layers[: max(FEATURE_LAYERS) + 1]
         self._speech = speech.to(device=self._device, dtype=torch.float32).eval()
 
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, str]) -> AudioTokenizer:
+        """Load what the model's configuration says, for a process of its own, and warm it up."""
+        torch.set_num_threads(int(parameters["threads"]))
+        # Its bar would stand among the server's errors.
+        disable_progress_bar()
+        tokenizer = cls(Path(parameters["model_dir"]), parameters["device"])
+        noise = np.random.default_rng(0).uniform(-1, 1, WARM_UP_SECONDS * SAMPLE_RATE_HZ)
+        tokenizer.tokenize(noise.astype(np.float32))
+        return tokenizer
+
     def tokenize(
         self, samples: npt.NDArray[np.float32]
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -73,11 +85,6 @@ class AudioTokenizer:
         Its first `reference_wav_len` samples count. Raises BadReferenceError, as `tokenize` does.
         """
         return [self._answer(**tensors) for tensors in requests]
-
-    def warm_up(self) -> None:
-        """Tokenise noise, so that the first recording takes no longer than others."""
-        noise = np.random.default_rng(0).uniform(-1, 1, WARM_UP_SECONDS * SAMPLE_RATE_HZ)
-        self.tokenize(noise.astype(np.float32))
 
     def _answer(
         self, reference_wav: npt.NDArray[np.float32], reference_wav_len: npt.NDArray[np.int32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,7 @@ from speech_backend.tokens import GLOBAL_TOKENS
 from speech_backend.windows import WINDOW_LENGTHS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from speech_wire import Tensors
 
@@ -28,6 +28,13 @@ class Vocoder:
         self._decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
         for length in WINDOW_LENGTHS:
             self.decode([_silence(length)])
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, str]) -> Vocoder:
+        """Load what the model's configuration says, for a process of its own."""
+        torch.set_num_threads(int(parameters["threads"]))
+        model_dir = Path(parameters["model_dir"])
+        return cls(model_dir, parameters["device"], parameters["dtype"])
 
     def decode(self, windows: Sequence[Tensors]) -> list[Tensors]:
         """Return the `waveform` of each window's first `length` tokens, float32[1, n].

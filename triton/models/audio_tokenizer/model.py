@@ -1,6 +1,5 @@
 """A reference recording's tokens as a Triton model, one recording at a time."""
 
-from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -17,9 +16,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the networks and warm them up."""
         exit_with_server()
-        given = read_parameters(args)
-        self.tokenizer = AudioTokenizer(Path(given["model_dir"]), given["device"])
-        self.tokenizer.warm_up()
+        self.tokenizer = AudioTokenizer.from_parameters(read_parameters(args))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Tokenise each recording."""

@@ -1,6 +1,5 @@
 """BiCodec's decoder as a Triton model: windows of one length share a batch."""
 
-from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -17,8 +16,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the network and warm it up."""
         exit_with_server()
-        given = read_parameters(args)
-        self.vocoder = Vocoder(Path(given["model_dir"]), given["device"], given["dtype"])
+        self.vocoder = Vocoder.from_parameters(read_parameters(args))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Decode all windows in one batch."""
