@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             port=options.port,
             triton_address=options.triton,
             client_api_key=options.api_key,
+            models=options.models,
+            model_dir=options.model_dir,
         )
         code: int = options.run(settings, options)
     except SettingsError as error:
@@ -51,12 +53,16 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
     shared.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
     shared.add_argument("--triton", metavar="HOST:PORT", help="Triton's gRPC address")
+    shared.add_argument("--models", help="Triton models that callers may name (SPEECH_MODELS)")
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
     )
-    parser.set_defaults(api_key=None)
+    parser.set_defaults(api_key=None, model_dir=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", parents=[shared], help="start a local Triton and the service")
+    up.add_argument(
+        "--model-dir", metavar="DIR", help="a checkpoint of Spark-TTS (SPEECH_MODEL_DIR)"
+    )
     up.set_defaults(run=lambda settings, _: local.up(settings))
     serve = commands.add_parser("serve", parents=[shared], help="run the service alone")
     serve.set_defaults(run=_serve)

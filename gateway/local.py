@@ -122,6 +122,8 @@ def _children(settings: Settings) -> tuple[Child, Child]:
     host, port = settings.triton_address.rsplit(":", 1)
     host = host.strip("[]")
     models = [option for model in settings.models for option in ("--model", model)]
+    if settings.model_dir is not None:
+        models += ["--model-dir", str(settings.model_dir)]
     # -I: neither the working directory nor the user's packages may stand in for ours.
     python = [sys.executable, "-I", "-m"]
     engine = [*python, "engine", "serve", "--host", host, "--grpc-port", port, *models]
@@ -129,7 +131,10 @@ def _children(settings: Settings) -> tuple[Child, Child]:
     serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]
     return (
         Child("triton", [*engine, "--metrics-port", metrics_port]),
-        Child("gateway", [*serve, "--triton", settings.triton_address]),
+        Child(
+            "gateway",
+            [*serve, "--triton", settings.triton_address, "--models", ",".join(settings.models)],
+        ),
     )
 
 
@@ -184,11 +189,14 @@ def _tick(*children: Child, may_restart: bool) -> None:
 
 
 def _ready_line(settings: Settings) -> str:
+    url = base_url(settings)
+    ready = f"ready: {url} (Triton: {settings.triton_address})"
+    if EXAMPLE["model"] not in settings.models:
+        return f"{ready}; voices: {url}/v1/audio/voices"
     body = json.dumps(EXAMPLE)
     key = "-H 'authorization: Bearer YOUR_KEY' " if settings.known_keys else ""
     return (
-        f"ready: {base_url(settings)} (Triton: {settings.triton_address}); try: "
-        f"curl {base_url(settings)}/v1/audio/speech -H 'content-type: application/json' "
+        f"{ready}; try: curl {url}/v1/audio/speech -H 'content-type: application/json' "
         f"{key}-d '{body}' -o hello.wav"
     )
 

@@ -69,7 +69,12 @@ class Settings(BaseSettings):
     """The key that `say` sends."""
     triton_address: str = "127.0.0.1:8001"
     """host:port of Triton's gRPC."""
-    models: Annotated[tuple[str, ...], NoDecode] = Field(default=("hibari",), min_length=1)
+    model_dir: Path | None = None
+    """Checkpoint of Spark-TTS: `up` starts a Triton that speaks with it."""
+    models: Annotated[tuple[str, ...], NoDecode] = Field(
+        default_factory=lambda given: ("spark_tts" if given.get("model_dir") else "hibari",),
+        min_length=1,
+    )
     """Triton models that callers may name, separated by commas."""
     aliases_file: Path | None = None
     """TOML file of other names for models and voices; OpenAI's are built in."""
@@ -133,7 +138,7 @@ class Settings(BaseSettings):
             raise ValueError("must be host:port, with a port from 1 to 65535 and no scheme")
         return value
 
-    @field_validator("aliases_file", "voices_file", "cache_dir", mode="before")
+    @field_validator("aliases_file", "voices_file", "cache_dir", "model_dir", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return value or None
@@ -201,6 +206,15 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(filter(None, (name.strip() for name in value.split(","))))
+        return value
+
+    @field_validator("models")
+    @classmethod
+    def _speak_with_the_checkpoint(
+        cls, value: tuple[str, ...], others: ValidationInfo
+    ) -> tuple[str, ...]:
+        if others.data.get("model_dir") and "spark_tts" not in value:
+            raise ValueError("must hold spark_tts where SPEECH_MODEL_DIR is set")
         return value
 
     @field_validator("key_max_concurrent_requests", "key_requests_per_minute", mode="before")

@@ -25,6 +25,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     ),
     "client_api_key": ("correct-horse", SecretStr("correct-horse")),
     "triton_address": ("triton:9001", "triton:9001"),
+    "model_dir": ("Spark-TTS-0.5B", Path("Spark-TTS-0.5B")),
     "models": ("hibari, spark ,", ("hibari", "spark")),
     "default_sample_rate_hz": ("22050", 22050),
     "keep_native_rate": ("true", True),
@@ -122,6 +123,17 @@ def test_flags_beat_the_environment_which_beats_the_env_file(
     assert load_settings(port=3, host=None).port == 3
     assert load_settings(port=None).port == 2
     assert load_settings().host == "file"
+
+
+def test_with_a_checkpoint_spark_tts_is_what_callers_may_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPEECH_MODEL_DIR", "Spark-TTS-0.5B")
+
+    assert load_settings().models == ("spark_tts",)
+    assert load_settings(models="hibari,spark_tts").models == ("hibari", "spark_tts")
+    with pytest.raises(SettingsError, match=r"SPEECH_MODELS = 'hibari': .* spark_tts where"):
+        load_settings(models="hibari")
 
 
 @pytest.mark.parametrize("name", WRONG)
