@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
+from engine.llm import llm_spec
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, TensorSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.site import Site
-    from speech_wire.contract import DataType
 
 NEEDED_FILES = (
     "LLM/tokenizer.json",
@@ -42,8 +42,9 @@ def spark_specs(site: Site) -> tuple[ModelSpec, ...]:
         raise EngineError(
             f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
         )
-    llm = (_llm(site, folder),) if site.llm == TRANSFORMERS else ()
-    return (*llm, _vocoder(site, folder), _audio_tokenizer(site, folder), _front(site, folder))
+    llm = llm_spec(folder, site.device, site.dtype, site.threads)
+    own = (llm,) if site.llm == TRANSFORMERS else ()
+    return (*own, _vocoder(site, folder), _audio_tokenizer(site, folder), _front(site, folder))
 
 
 def _front(site: Site, folder: Path) -> ModelSpec:
@@ -105,31 +106,3 @@ def _compute(site: Site, folder: Path) -> dict[str, str]:
         "dtype": site.dtype,
         "threads": str(site.threads),
     }
-
-
-def _llm(site: Site, folder: Path) -> ModelSpec:
-    optional: dict[str, DataType] = {
-        "end_id": "INT32",
-        "pad_id": "INT32",
-        "streaming": "BOOL",
-        "stop": "BOOL",
-        "temperature": "FP32",
-        "runtime_top_k": "INT32",
-        "runtime_top_p": "FP32",
-        "random_seed": "UINT64",
-    }
-    return ModelSpec(
-        name="llm",
-        inputs=(
-            TensorSpec("input_ids", "INT32", (-1,), optional=False),
-            TensorSpec("input_lengths", "INT32", (1,), optional=False),
-            TensorSpec("request_output_len", "INT32", (1,), optional=False),
-            *(TensorSpec(name, dtype, (1,)) for name, dtype in optional.items()),
-        ),
-        outputs=(
-            TensorSpec("output_ids", "INT32", (-1, -1), optional=False),
-            TensorSpec("sequence_length", "INT32", (-1,), optional=False),
-        ),
-        max_batch_size=1,
-        parameters=_compute(site, folder),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import secrets
+import signal
 import sys
 import threading
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FAKE_LLM = Path(__file__).parent / "llm" / "model.py"
 RPC_SECONDS = 60
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  Triton's place
 
 
 @dataclass
@@ -94,18 +96,22 @@ class Call:
         self._outgoing.put(None)
 
 
-class SparkServer:
-    """An engine that serves a repository, whose language model is the scripted one."""
+def render_scripted(checkpoint: Path, repository: Path, triton_address: str) -> None:
+    """Write a repository whose language model is the scripted one."""
+    for spec in spark_specs(Site(checkpoint, triton_address=triton_address)):
+        source = FAKE_LLM if spec.name == "llm" else model_source(spec.name)
+        render_model(spec, source, repository)
 
-    def __init__(self, checkpoint: Path, repository: Path, ports: Ports) -> None:
+
+class SparkServer:
+    """An engine that serves what its options say."""
+
+    def __init__(self, ports: Ports, *options: str) -> None:
         self.ports = ports
-        for spec in spark_specs(Site(checkpoint, triton_address=ports.triton)):
-            source = FAKE_LLM if spec.name == "llm" else model_source(spec.name)
-            render_model(spec, source, repository)
         where = ("--grpc-port", str(ports.grpc), "--metrics-port", str(ports.metrics))
         self.process = Process(
             sys.executable,
-            *("-I", "-m", "engine", "serve", "--repository", str(repository), *where),
+            *("-I", "-m", "engine", "serve", *options, *where),
         )
         self.process.wait_for("engine.ready", 120)
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(ports.triton))
@@ -175,3 +181,17 @@ def until(happened: Any, seconds: float = 10.0) -> None:
             return
         ticks.wait(0.02)
     raise AssertionError(f"nothing within {seconds} s")
+
+
+def served(ports: Ports, *options: str) -> Iterator[SparkServer]:
+    """Give a server that tests share; it must end well and leave nothing behind."""
+    before = regions()
+    running = SparkServer(ports, *options)
+    yield running
+    assert running.process.stop(signal.SIGTERM) == 0
+    assert regions() - before == set()
+
+
+def regions() -> set[str]:
+    """Return the names of our shared memory."""
+    return {path.name for path in SHARED_MEMORY.glob("speech_triton_*")}

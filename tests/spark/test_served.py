@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,44 +11,29 @@ import numpy as np
 import pytest
 import torch
 
-from engine.fixture import write_checkpoint
-from spark.server import SparkServer, codes, spoken, until
+from spark.server import SparkServer, codes, render_scripted, served, spoken, until
 from speech_backend.bicodec import BiCodecDecoder
 from speech_wire import INVALID_INPUT, SynthesisRequest
 from tritonserver.processes import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from spark.server import Call
 
 pytestmark = [pytest.mark.spark, pytest.mark.triton]
 
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  Triton's place
 NOISE = np.random.default_rng(3).uniform(-0.5, 0.5, 24_000).astype(np.float32)
 STEP_SECONDS = 0.5
 """One poll of the front (0.1 s), one token, and the look at the figures; CPUs are shared."""
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    write_checkpoint(folder, "tiny", 0)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def server(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServer]:
-    """Give a server that tests share, and look at what it leaves behind."""
-    before = regions()
-    running = SparkServer(checkpoint, tmp_path_factory.mktemp("repository"), free_ports())
-    yield running
-    assert running.process.stop(signal.SIGTERM) == 0
-    assert regions() - before == set()
-
-
-def regions() -> set[str]:
-    return {path.name for path in SHARED_MEMORY.glob("speech_triton_*")}
+    repository, ports = tmp_path_factory.mktemp("repository"), free_ports()
+    render_scripted(checkpoint, repository, ports.triton)
+    yield from served(ports, "--repository", str(repository))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +100,7 @@ def test_a_recording_speaks_as_its_tokens_do(server: SparkServer) -> None:
 
 
 def test_sixteen_at_once_each_sound_as_alone(server: SparkServer) -> None:
-    requests = [spoken(seed, 40 + 15 * seed) for seed in range(16)]
+    requests = [spoken(seed, 40 + 8 * seed) for seed in range(16)]
     alone = [server.hear(request).samples for request in requests]
 
     with ThreadPoolExecutor(16) as threads:
@@ -162,7 +145,8 @@ def test_a_cancel_of_one_that_waits_for_the_model_ends_it(server: SparkServer) -
 
     assert broken_off(server, waiting) < STEP_SECONDS
     for call in calls:
-        broken_off(server, call)
+        call.cancel()
+    assert [call.whole().finals for call in calls] == [2] * 20
 
 
 def test_a_client_that_hangs_up_stops_the_model(server: SparkServer) -> None:
