@@ -14,7 +14,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec gpu-bench clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec gpu-bench soak clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,7 +53,10 @@ bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in
 
 GPU_PYTHON ?= python3
 gpu-bench: ## Measure the codec on a CUDA GPU (GPU_PYTHON has torch, transformers and spark-tts-lib).
-	cd tests && PYTHONPATH=$(CURDIR)/triton:$(CURDIR)/tests $(GPU_PYTHON) bench/gpu_bicodec.py
+	cd tests && PYTHONPATH=$(CURDIR)/triton:$(CURDIR):$(CURDIR)/tests $(GPU_PYTHON) bench/gpu_bicodec.py
+
+soak: $(SPARK)/test.stamp ## Send 10 000 streams through Spark-TTS's models (an hour; SOAK=--short: a minute).
+	$(SPARK)/bin/python tests/bench/soak.py $(SOAK)
 
 lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
