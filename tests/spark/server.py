@@ -62,12 +62,12 @@ class Heard:
 class Call:
     """One request to a speech model; iterate over its chunks, `cancel` as the gateway does."""
 
-    def __init__(self, stub: Any, request: SynthesisRequest, model: str = "spark_tts") -> None:
+    def __init__(self, stub: Any, request: SynthesisRequest, seconds: float) -> None:
         self.heard = Heard()
-        self._request = infer_request(model, request.to_tensors(), secrets.token_hex(8))
+        self._request = infer_request("spark_tts", request.to_tensors(), secrets.token_hex(8))
         self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outgoing.put(self._request)
-        self.rpc = stub.ModelStreamInfer(iter(self._outgoing.get, None), timeout=RPC_SECONDS)
+        self.rpc = stub.ModelStreamInfer(iter(self._outgoing.get, None), timeout=seconds)
 
     def __iter__(self) -> Iterator[PcmChunk]:
         for message in self.rpc:
@@ -116,13 +116,13 @@ class SparkServer:
         self.process.wait_for("engine.ready", 120)
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(ports.triton))
 
-    def call(self, request: SynthesisRequest) -> Call:
+    def call(self, request: SynthesisRequest, seconds: float = RPC_SECONDS) -> Call:
         """Start a request."""
-        return Call(self.stub, request)
+        return Call(self.stub, request, seconds)
 
-    def hear(self, request: SynthesisRequest) -> Heard:
+    def hear(self, request: SynthesisRequest, seconds: float = RPC_SECONDS) -> Heard:
         """Make a request and listen to the end."""
-        return self.call(request).whole()
+        return self.call(request, seconds).whole()
 
     def outcomes(self, model: str, outcome: str) -> float:
         """Return how many requests of a model have ended so."""
