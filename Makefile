@@ -52,8 +52,11 @@ bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in
 	$(SPARK)/bin/python tests/bench/bicodec.py
 
 GPU_PYTHON ?= python3
+# Only what is needed becomes importable: this folder holds a `triton` that is not the compiler.
 gpu-bench: ## Measure the codec on a CUDA GPU (GPU_PYTHON has torch, transformers and spark-tts-lib).
-	cd tests && PYTHONPATH=$(CURDIR)/triton:$(CURDIR):$(CURDIR)/tests $(GPU_PYTHON) bench/gpu_bicodec.py
+	mkdir -p .speech/gpu
+	ln -sfn $(CURDIR)/engine $(CURDIR)/triton/speech_wire $(CURDIR)/triton/speech_backend .speech/gpu/
+	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_bicodec.py
 
 soak: $(SPARK)/test.stamp ## Send 10 000 streams through Spark-TTS's models (an hour; SOAK=--short: a minute).
 	$(SPARK)/bin/python tests/bench/soak.py $(SOAK)

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import yaml
 from spark_tts_lib.models.audio_tokenizer import BiCodecTokenizer
 from spark_tts_lib.models.bicodec import BiCodec
-from transformers import Wav2Vec2Config, Wav2Vec2FeatureExtractor, Wav2Vec2Model
 
+from engine.fixture import CONFIG
 from engine.fixture.bicodec import write_bicodec
-from spark.speech import SETTINGS
+from engine.fixture.wav2vec2 import write_wav2vec2
 from speech_backend.audio_tokenizer import AudioTokenizer
 from speech_backend.bicodec import BiCodecDecoder
 from speech_backend.windows import WindowPlan, WindowPlanner, bucket
@@ -55,21 +56,8 @@ def main() -> None:
 def write_checkpoint(folder: Path) -> None:
     """Write BiCodec and wav2vec2 at their real sizes, random."""
     write_bicodec(folder / "BiCodec", "full", seed=1)
-    (folder / "config.yaml").write_text(
-        "\n".join(f"{key}: {str(value).lower()}" for key, value in SETTINGS.items()), "utf-8"
-    )
-    speech = folder / "wav2vec2-large-xlsr-53"
-    config = Wav2Vec2Config(
-        hidden_size=1024,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        intermediate_size=4096,
-        conv_bias=True,
-        feat_extract_norm="layer",
-        do_stable_layer_norm=True,
-    )
-    Wav2Vec2Model(config).save_pretrained(speech)
-    Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=True).save_pretrained(speech)
+    write_wav2vec2(folder / "wav2vec2-large-xlsr-53", "full", seed=1)
+    (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG), "utf-8")
 
 
 def random_batch(items: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
