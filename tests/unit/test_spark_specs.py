@@ -44,7 +44,8 @@ def test_the_front_knows_its_stages_its_server_and_its_limits(checkpoint: Path) 
 
     *_, front = find_specs("spark_tts", site)
 
-    assert front.parameters == {
+    assert front.parameters | {"checkpoint": "here"} == {
+        "checkpoint": "here",
         "model_dir": str(checkpoint),
         "triton_address": "127.0.0.1:9001",
         "llm": "llm",
@@ -57,6 +58,20 @@ def test_the_front_knows_its_stages_its_server_and_its_limits(checkpoint: Path) 
     }
     assert "voice" not in {spec.name for spec in front.inputs}
     assert front.decoupled
+
+
+def test_other_weights_have_another_name(checkpoint: Path) -> None:
+    """The gateway keeps voices as tokens, which are those of one codec."""
+
+    def names() -> set[str | None]:
+        specs = find_specs("spark_tts", Site(checkpoint))
+        return {spec.parameters.get("checkpoint") for spec in specs if spec.name != "llm"}
+
+    before = names()
+    (checkpoint / "BiCodec" / "model.safetensors").write_bytes(b"other weights")
+
+    assert len(before) == len(names()) == 1
+    assert before != names()
 
 
 def test_another_language_model_is_called_and_not_rendered(checkpoint: Path) -> None:
