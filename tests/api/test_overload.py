@@ -102,7 +102,7 @@ def test_ten_times_too_many_are_queued_or_refused_and_all_of_them_answered(
         refused = [answer for answer in answers if not answer.is_success]
         assert {answer.headers["retry-after-ms"] for answer in refused} == {"1000"}
         assert {answer.json()["error"]["code"] for answer in refused} == {"overloaded"}
-        assert triton.seen.most_at_once == 4
+        assert 1 < triton.seen.most_at_once <= 4
         assert_ended(service, triton, finished=12, rejected=36)
         figures = metrics(service)
         assert figures["speech_requests_refused_total", "queue_full"] == 36
