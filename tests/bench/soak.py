@@ -23,7 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from engine.fixture import write_checkpoint
-from spark.server import SparkServer, regions
+from spark.server import SparkServer
 from speech_wire import SynthesisRequest
 from tritonserver.processes import free_ports
 
@@ -45,10 +45,7 @@ class Soak:
         self._aborts = aborts
         self._random = random.Random(1)
         self._started = time.monotonic()
-        self._stubs = {
-            Path(stub.cmdline()[1]).parents[1].name: stub
-            for stub in server.process.children("triton_python_backend_stub")
-        }
+        self._stubs = {Path(stub.cmdline()[1]).parents[1].name: stub for stub in server.stubs}
         (self._triton,) = server.process.children("tritonserver")
 
     def speak(self, streams: int, at_once: int) -> None:
@@ -116,22 +113,21 @@ def main() -> int:
     options = parser.parse_args()
     if options.short:
         options.alone, options.together = SHORT
-    before = regions()
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = options.model_dir or Path(folder) / "checkpoint"
         if options.model_dir is None:
             write_checkpoint(checkpoint, "tiny", seed=1)
         started = time.monotonic()
         server = SparkServer(free_ports(), "--model", "spark_tts", "--model-dir", str(checkpoint))
-        print(f"ready after {time.monotonic() - started:.1f} s, {len(regions() - before)} regions")
+        print(f"ready after {time.monotonic() - started:.1f} s, {len(server.regions())} regions")
         soak = Soak(server, options.aborts)
         soak.report(0)
         soak.speak(options.alone, 1)
         soak.speak(options.together, options.at_once)
         code = server.process.stop()
-    left = regions() - before
+    left = server.regions()
     bad = {how: n for how, n in soak.endings.items() if how not in ("whole", "broken off")}
-    print(f"exit code {code}, shared memory left: {sorted(left)}, other endings: {bad}")
+    print(f"exit code {code}, shared memory left: {left}, other endings: {bad}")
     return 1 if code or left or bad else 0
 
 

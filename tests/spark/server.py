@@ -22,6 +22,7 @@ from tritonclient.utils import (
 )
 
 from engine.render import model_source, render_model
+from engine.runs import DIRECTORY, PREFIX
 from engine.site import Site
 from engine.spark import spark_specs
 from speech_wire import CANCEL_PARAMETER, PcmChunk, SynthesisRequest
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 FAKE_LLM = Path(__file__).parent / "llm" / "model.py"
 RPC_SECONDS = 60
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  Triton's place
+PREFIX_LENGTH = len(f"{PREFIX}01234567_")
 
 
 @dataclass
@@ -114,7 +115,14 @@ class SparkServer:
             *("-I", "-m", "engine", "serve", *options, *where),
         )
         self.process.wait_for("engine.ready", 120)
+        self.stubs = self.process.children("triton_python_backend_stub")
+        arguments = self.stubs[0].cmdline()
+        (self._prefix,) = [word for word in arguments if word.startswith(PREFIX)]
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(ports.triton))
+
+    def regions(self) -> list[str]:
+        """Return what this server has in shared memory; others may run beside it."""
+        return [path.name for path in DIRECTORY.glob(f"{self._prefix[:PREFIX_LENGTH]}*")]
 
     def call(self, request: SynthesisRequest, seconds: float = RPC_SECONDS) -> Call:
         """Start a request."""
@@ -185,13 +193,8 @@ def until(happened: Any, seconds: float = 10.0) -> None:
 
 def served(ports: Ports, *options: str) -> Iterator[SparkServer]:
     """Give a server that tests share; it must end well and leave nothing behind."""
-    before = regions()
     running = SparkServer(ports, *options)
+    assert len(running.regions()) >= len(running.stubs)
     yield running
     assert running.process.stop(signal.SIGTERM) == 0
-    assert regions() - before == set()
-
-
-def regions() -> set[str]:
-    """Return the names of our shared memory."""
-    return {path.name for path in SHARED_MEMORY.glob("speech_triton_*")}
+    assert running.regions() == []

@@ -142,11 +142,13 @@ def test_a_cancel_of_one_that_waits_for_the_model_ends_it(server: SparkServer) -
     for call in calls:
         next(iter(call))
     waiting = server.call(spoken(20, 50))
+    before = server.outcomes("llm", "cancelled")
 
     assert broken_off(server, waiting) < STEP_SECONDS
     for call in calls:
         call.cancel()
     assert [call.whole().finals for call in calls] == [2] * 20
+    until(lambda: server.outcomes("llm", "cancelled") == before + 21)
 
 
 def test_a_client_that_hangs_up_stops_the_model(server: SparkServer) -> None:
