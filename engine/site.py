@@ -21,7 +21,7 @@ class Site:
     tensorrt_llm's tensors; `triton_address` is this server's own gRPC as its models reach it;
     `device` and `dtype` are torch's names, `threads` how many each model may compute with: half
     of the cores, since two stages compute at once, and threads that wait for a busy core make
-    torch a hundred times slower (2.2 s instead of 0.13 s for ten seconds of a tiny codec).
+    torch some seventeen times slower (2.2 s instead of 0.13 s for ten seconds of a tiny codec).
     """
 
     model_dir: Path | None = None
