@@ -14,7 +14,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec gpu-bench soak clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec bench-look-ahead gpu-bench soak clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, agains
 
 bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in half precision.
 	$(SPARK)/bin/python tests/bench/bicodec.py
+
+bench-look-ahead: $(SPARK)/test.stamp ## Measure what less context to the right does to streamed speech.
+	$(SPARK)/bin/python tests/bench/look_ahead.py
 
 GPU_PYTHON ?= python3
 # Only what is needed becomes importable: this folder holds a `triton` that is not the compiler.

@@ -36,8 +36,8 @@ WAYS: list[dict[str, Any]] = [
 ]
 EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=lambda way: str(*way.values()))
 SHORT = {
-    "first_audio_timeout_seconds": 0.2,
-    "gap_timeout_seconds": 0.2,
+    "first_audio_timeout_seconds": 1.0,
+    "gap_timeout_seconds": 1.0,
     "max_concurrent_requests": 1,
     "admission_wait_seconds": 0.0,
 }
@@ -127,7 +127,7 @@ BEFORE_AUDIO = {
     "misplaced": Early([Misplaced(tone())], 502, "backend_failed", "failed", "gap"),
     "no audio": Early([], 400, "no_audio", "rejected", "made no audio"),
     "no samples": Early([NO_SAMPLES], 400, "no_audio", "rejected", "made no audio"),
-    "hang": Early([Hang()], 504, "backend_timeout", "timed_out", "silent for 0.2 s"),
+    "hang": Early([Hang()], 504, "backend_timeout", "timed_out", "silent for 1 s"),
     "no samples, hang": Early([NO_SAMPLES, Hang()], 504, "backend_timeout", "timed_out", "silent"),
 }
 

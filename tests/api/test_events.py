@@ -84,7 +84,7 @@ def test_a_model_that_breaks_off_is_an_error_event_and_a_body_without_end(
     request = SAID | {"stream_format": "sse"}
     received: list[str] = []
 
-    with RunningService(triton, gap_timeout_seconds=0.2) as service:
+    with RunningService(triton, gap_timeout_seconds=1.0) as service:
         with (
             pytest.raises(httpx.RemoteProtocolError),
             service.client.stream("POST", SPEECH, json=request) as response,

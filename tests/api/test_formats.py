@@ -90,7 +90,7 @@ def test_a_model_that_breaks_off_breaks_every_format(
     triton.script = broken
     body = SAID | {"response_format": name}
 
-    with RunningService(triton, gap_timeout_seconds=0.1) as service:
+    with RunningService(triton, gap_timeout_seconds=1.0) as service:
         with (
             service.client.stream("POST", SPEECH, json=body) as response,
             pytest.raises(httpx.RemoteProtocolError),

@@ -60,7 +60,7 @@ def test_a_failure_in_the_middle_has_a_status_too(
 ) -> None:
     triton.script = Script(steps)
 
-    with RunningService(triton, gap_timeout_seconds=0.05) as service:
+    with RunningService(triton, gap_timeout_seconds=1.0) as service:
         response = service.say(stream=False)
 
         assert response.status_code == status
