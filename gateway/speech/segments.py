@@ -35,11 +35,14 @@ class _Ahead:
         self._seconds = 0.0
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self.is_heard = asyncio.Event()
+        """The first chunk is with the listener: until then, making more would hold it up."""
 
     async def put(self, item: SegmentChunk) -> None:
         await self._has_room.wait()
         self._add(_seconds(item))
         self._chunks.put_nowait(item)
+        await self.is_heard.wait()
 
     def end(self) -> None:
         self._chunks.put_nowait(None)
@@ -104,6 +107,7 @@ async def speak_ahead(
                 free.release()
             is_first = False
             yield item
+            ahead.is_heard.set()
         making.result()
     finally:
         making.cancel()

@@ -29,6 +29,7 @@ class Model:
         self.asked: list[str] = []
         self.ended: list[str] = []
         self.most_at_once = 0
+        self.said = 0
 
     async def speak(self, text: str) -> AsyncGenerator[PcmChunk, None]:
         self.asked.append(text)
@@ -38,6 +39,7 @@ class Model:
                 await asyncio.sleep(0)
                 self.misbehave(letter)
                 samples = NO_SAMPLES if letter == "_" else np.full(1, ord(letter), np.float32)
+                self.said += 1
                 yield PcmChunk(samples, 24_000)
         finally:
             self.ended.append(text)
@@ -73,7 +75,8 @@ async def test_segments_are_spoken_in_order_and_marked() -> None:
 async def test_one_segment_is_made_ahead_and_no_more() -> None:
     model = Model()
 
-    async with aclosing(speak_ahead(iter("abcd"), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["ab", "c", "d", "e"]), model.speak)) as chunks:
+        await anext(chunks)
         await anext(chunks)
         await settled()
         ahead_of_the_first = list(model.asked)
@@ -81,8 +84,22 @@ async def test_one_segment_is_made_ahead_and_no_more() -> None:
         await settled()
         ahead_of_the_second = list(model.asked)
 
-    assert ahead_of_the_first == ["a", "b"]
-    assert ahead_of_the_second == ["a", "b", "c"]
+    assert ahead_of_the_first == ["ab", "c"]
+    assert ahead_of_the_second == ["ab", "c", "d"]
+
+
+async def test_nothing_is_made_before_the_first_chunk_is_with_the_listener() -> None:
+    model = Model()
+
+    async with aclosing(speak_ahead(iter(["abc", "d"]), model.speak)) as chunks:
+        await anext(chunks)
+        await settled()
+        while_it_is_sent = (list(model.ended), model.said)
+        await anext(chunks)
+        await settled()
+
+    assert while_it_is_sent == ([], 1)
+    assert model.ended == ["abc", "d"]
 
 
 async def test_a_minute_waits_for_a_slow_listener_and_no_more() -> None:
@@ -97,13 +114,14 @@ async def test_a_minute_waits_for_a_slow_listener_and_no_more() -> None:
 
     async with aclosing(speak_ahead(iter(["a"]), speak)) as chunks:
         await anext(chunks)
+        await anext(chunks)
         await settled()
-        while_the_first_is_played = made
+        while_the_second_is_played = made
         await anext(chunks)
         await settled()
 
-    assert while_the_first_is_played == MAX_AHEAD_SECONDS + 2
-    assert made == MAX_AHEAD_SECONDS + 3
+    assert while_the_second_is_played == MAX_AHEAD_SECONDS + 3
+    assert made == MAX_AHEAD_SECONDS + 4
 
 
 async def test_what_is_around_a_segment_is_not_sent() -> None:
