@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.keys import ApiKey, KeyFile, check_distinct, parse_keys
+from gateway.text.policy import Urls
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
@@ -92,7 +93,7 @@ class Settings(BaseSettings):
     """Longest text of a request; 4096 is OpenAI's limit."""
     text_sanitize: bool = True
     """Take markup, emoji and what cannot be spoken out of a text."""
-    text_urls: Literal["domain", "keep", "drop"] = "domain"
+    text_urls: Urls = "domain"
     """What sanitising leaves of a web address: its domain, all of it, or nothing."""
     text_normalize: bool = True
     """Write numbers, dates, units and the like as words (English and Chinese)."""

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from gateway.text.policy import Urls
+
 MAX_INSTRUCTIONS_CHARACTERS = 4096
 REQUIRED = ("model", "input", "voice")
 Language = Annotated[
@@ -29,7 +31,7 @@ class TextOptions(BaseModel):
 
     sanitize: bool | None = None
     """Take out markup, emoji and what cannot be spoken."""
-    urls: Literal["domain", "keep", "drop"] | None = None
+    urls: Urls | None = None
     """What sanitising leaves of a web address: its domain, all of it, or nothing."""
     normalize: bool | None = None
     """Write numbers, dates, units and the like as words (English and Chinese)."""

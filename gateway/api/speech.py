@@ -11,7 +11,7 @@ import fastapi
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from gateway.api.deps import StateDep
+from gateway.api.deps import State, StateDep
 from gateway.api.openapi import ERRORS, REQUESTS, SPEECH
 from gateway.api.response import RESPONSE_OF, WholeSpeech
 from gateway.api.schemas import Segment, SpeechBody, SpeechPreview, TextOptions
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from gateway.settings import Settings
-    from gateway.speech.aliases import Aliases
 
 router = APIRouter(tags=["speech"])
 
@@ -42,13 +41,7 @@ CLIENT_CLOSED_REQUEST = 499
 @router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
 async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
-    job = make_job(
-        body,
-        state["settings"],
-        state["aliases"],
-        request.state.request_id,
-        request.state.caller,
-    )
+    job = make_job(body, request, state)
     stream = await _unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -64,13 +57,7 @@ async def create_speech(body: Body, request: Request, state: StateDep) -> Respon
 @router.post("/v1/audio/speech/preview", responses=ERRORS)
 async def preview_speech(body: Body, request: Request, state: StateDep) -> SpeechPreview:
     """Show what would be spoken, segment by segment, without speaking it."""
-    job = make_job(
-        body,
-        state["settings"],
-        state["aliases"],
-        request.state.request_id,
-        request.state.caller,
-    )
+    job = make_job(body, request, state)
     segments = await state["service"].segments(job)
     return SpeechPreview(
         model=job.model,
@@ -93,10 +80,9 @@ def _headers(body: SpeechBody, stream: SpeechStream) -> dict[str, str]:
     return headers
 
 
-def make_job(
-    body: SpeechBody, settings: Settings, aliases: Aliases, request_id: str, caller: str
-) -> SpeechJob:
+def make_job(body: SpeechBody, request: Request, state: State) -> SpeechJob:
     """Check what a schema cannot; raises InvalidRequestError or UnknownModelError."""
+    settings, aliases = state["settings"], state["aliases"]
     model = aliases.model(body.model)
     if model not in settings.models:
         raise UnknownModelError.among(body.model, [*settings.models, *aliases.models])
@@ -116,7 +102,7 @@ def make_job(
             "'input' has nothing but white space and invisible characters", param="input"
         )
     return SpeechJob(
-        request_id=request_id,
+        request_id=request.state.request_id,
         model=model,
         voice=body.voice_id,
         text=body.input,
@@ -127,7 +113,7 @@ def make_job(
         speed=body.speed,
         pause_seconds=_given(body.text_options.pause_seconds, settings.segment_pause_seconds),
         language=language_of(body.language),
-        caller=caller,
+        caller=request.state.caller,
     )
 
 

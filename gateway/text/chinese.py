@@ -66,15 +66,11 @@ def _any(words: dict[str, str]) -> str:
     return "|".join(regex.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
-def _year(digits: str) -> str:
-    return chinese_digits(digits)
-
-
 def _date(match: regex.Match[str]) -> str:
     year, month, day = match["year"], match["month"], match["day"]
     if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):  # noqa: PLR2004 - the calendar
         return match[0]
-    return f"{_year(year)}年{_small(month)}月{_small(day)}日"
+    return f"{chinese_digits(year)}年{_small(month)}月{_small(day)}日"
 
 
 def _small(digits: str) -> str:
@@ -152,10 +148,11 @@ RULES = (
     ),
     _replace(
         rf"(?<!\d)([12]\d\d\d)(?:{TO}|到)([12]\d\d\d)(?=年)",
-        lambda match: f"{_year(match[1])}到{_year(match[2])}",
+        lambda match: f"{chinese_digits(match[1])}到{chinese_digits(match[2])}",
     ),
     _replace(
-        r"(?<![\d.,])[12]\d\d\d(?=年(?!来|多|的?历史|级)|届|级)", lambda match: _year(match[0])
+        r"(?<![\d.,])[12]\d\d\d(?=年(?!来|多|的?历史|级)|届|级)",
+        lambda match: chinese_digits(match[0]),
     ),
     _replace(rf"(?<=:\d\d){TO}(?=\d{{1,2}}:)", "到"),
     _replace(
@@ -200,7 +197,7 @@ RULES = (
     # Ranges, then units and signs.
     _replace(r"(?<=[0-9A-Za-z)）]) [-−] (?=[0-9A-Za-z(（])|(?<=\d)−(?=\d)", "减"),
     _replace(rf"(?<=\d){TO}(?=\d)", "到"),
-    _replace(rf"(?<=(?:\d|°|℃|°C|km|kg|cm|mm|[{''.join('年月日号点时分')}]))[-–~～](?=\d)", "到"),
+    _replace(r"(?<=(?:\d|°|℃|°C|km|kg|cm|mm|[年月日号点时分]))[-–~～](?=\d)", "到"),
     *(_replace(pattern, words) for pattern, words in SIGNS),
     _replace(
         rf"(?<![A-Za-z0-9.,])(?P<amount>{NUMBER})(?P<scale>{SCALE})\s?(?P<unit>{_any(UNITS)})(?![A-Za-z0-9²³])",

@@ -9,7 +9,7 @@ from gateway.text.sanitize import sanitize
 from gateway.text.split import pack, sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gateway.text.policy import TextPolicy
 
@@ -22,8 +22,8 @@ def segments(text: str, policy: TextPolicy) -> Iterator[str]:
     """
     text = sanitize(text, policy.urls) if policy.sanitize else text
     most = policy.segment_characters
-    parts = sentences(text) if policy.split else [text]
+    first = policy.first_segment_characters if policy.split else most
+    parts: Iterable[str] = sentences(text) if policy.split else [text]
     if policy.normalize:
-        spoken = (normalize(part, policy.language) for part in parts)
-        return pack(spoken, policy.first_segment_characters if policy.split else most, most)
-    return pack(parts, policy.first_segment_characters if policy.split else most, most)
+        parts = (normalize(part, policy.language) for part in parts)
+    return pack(parts, first, most)

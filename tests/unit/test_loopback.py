@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,25 +15,9 @@ from speech_backend.serving import InvalidInputError
 from speech_backend.stages import Sampling
 from speech_wire import INVALID_INPUT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 PROMPT = np.array([5, 6, 7], np.int32)
 SAMPLING = Sampling(max_new_tokens=40, stop_ids=(9, 8), seed=2**63 + 1)
 LONG_SECONDS = 10.0
-
-
-@pytest.fixture
-def far() -> Iterator[FakeStages]:
-    with FakeStages() as fake:
-        yield fake
-
-
-@pytest.fixture
-def stages(far: FakeStages) -> Iterator[LoopbackStages]:
-    near = LoopbackStages(far.address)
-    yield near
-    near.close()
 
 
 def read_all(stream: Any) -> list[int]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import grpc
 import numpy as np
 import pytest
@@ -12,24 +10,8 @@ from speech_backend.loopback import LoopbackStages, Patience, StageError
 from speech_backend.serving import InvalidInputError
 from speech_wire import INVALID_INPUT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 WINDOW = np.array([4, 5, 0], np.int32)
 VOICE = np.arange(32, dtype=np.int32)
-
-
-@pytest.fixture
-def far() -> Iterator[FakeStages]:
-    with FakeStages() as fake:
-        yield fake
-
-
-@pytest.fixture
-def stages(far: FakeStages) -> Iterator[LoopbackStages]:
-    near = LoopbackStages(far.address)
-    yield near
-    near.close()
 
 
 @pytest.mark.parametrize("batch", [0, 8])
