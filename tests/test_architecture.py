@@ -77,7 +77,7 @@ PLACES = {
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
     "modal": (),
-    "os.environ": ("gateway/settings.py", "engine/installation.py"),
+    "os.environ": ("gateway/settings/", "engine/installation.py"),
     "os.getenv": (),
 }
 

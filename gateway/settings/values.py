@@ -1,0 +1,26 @@
+"""How the text of a variable becomes a value."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
+
+T = TypeVar("T")
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(filter(None, (name.strip() for name in value.split(","))))
+    return value
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+Listed = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
+"""Values that are separated by commas in a variable."""
+Maybe = Annotated[T | None, BeforeValidator(_empty_is_none)]
+"""A value, or None where the variable is empty."""
