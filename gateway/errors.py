@@ -29,6 +29,28 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 1.0
 Refusal: TypeAlias = Literal["queue_full", "wait_exceeded", "key_concurrency", "key_rate", "triton"]
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
+Code: TypeAlias = Literal[
+    "backend_failed",
+    "backend_timeout",
+    "backend_unavailable",
+    "internal_error",
+    "invalid_api_key",
+    "invalid_json",
+    "invalid_value",
+    "misconfigured",
+    "missing_required_parameter",
+    "model_not_found",
+    "no_audio",
+    "overloaded",
+    "rate_limit_exceeded",
+    "request_timeout",
+    "request_too_large",
+    "string_above_max_length",
+    "unknown_url",
+    "voice_not_found",
+]
+CODES: tuple[Code, ...] = get_args(Code)
+"""Every `code` of an error body; they are label values too, so there are no others."""
 
 
 class SpeechError(Exception):
@@ -36,7 +58,7 @@ class SpeechError(Exception):
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
-    code: str = "internal_error"
+    code: Code = "internal_error"
     retry_after_seconds: float | None = None
 
     def __init__(
@@ -44,7 +66,7 @@ class SpeechError(Exception):
         message: str,
         *,
         param: str | None = None,
-        code: str | None = None,
+        code: Code | None = None,
         detail: str = "",
     ) -> None:
         super().__init__(message)
@@ -59,7 +81,7 @@ class InvalidRequestError(SpeechError):
 
     status = 400
     type = "invalid_request_error"
-    code = "invalid_value"
+    code: Code = "invalid_value"
 
 
 class UnknownModelError(InvalidRequestError):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
 
+    from gateway.errors import Code
+
 log = logging.getLogger("speech")
 
 MAX_SHOWN_CHARACTERS = 80
@@ -100,7 +102,7 @@ def explain(problem: Any) -> InvalidRequestError:
         )
     # A union reports as voice.str, voice.VoiceReference: the field is what the caller knows.
     field = location[0]
-    code = "missing_required_parameter" if problem["type"] == "missing" else "invalid_value"
+    code: Code = "missing_required_parameter" if problem["type"] == "missing" else "invalid_value"
     # A part of a field is named with it; a union's parts ("voice.str") are pydantic's own words.
     named = ".".join(location) if field == "text_options" else field
     words = f"'{named}': {problem['msg']}"
