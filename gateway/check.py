@@ -11,6 +11,7 @@ from gateway.errors import BackendFailedError, SpeechError
 from gateway.speech.aliases import Aliases
 from gateway.speech.deadline import Deadline
 from gateway.speech.speaker import Speaker
+from gateway.speech.synthesizer import CallContext
 from gateway.speech.voice_cache import VoiceCache
 from gateway.speech.voice_file import load_voices
 from gateway.speech.voices import Voices
@@ -87,12 +88,12 @@ class _Probe:
 
     async def _spoken(self, model: str, voice: str | None) -> float:
         request = SynthesisRequest(target_text=WORD)
-        deadline, request_id = Deadline.after(TIMEOUT_SECONDS), f"check_{uuid.uuid4().hex}"
+        context = CallContext(f"check_{uuid.uuid4().hex}", Deadline.after(TIMEOUT_SECONDS))
         if voice is None:
-            chunks = self._synthesizer.stream(model, request, deadline, request_id)
+            chunks = self._synthesizer.stream(model, request, context)
         else:
             named = await self._voices.named(model, voice)
-            chunks = self._speaker.speak(named, request, deadline, request_id)
+            chunks = self._speaker.speak(named, request, context)
         seconds = 0.0
         async with aclosing(chunks):
             async for chunk in chunks:

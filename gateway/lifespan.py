@@ -12,6 +12,7 @@ from gateway.speech.service import SpeechService
 from gateway.speech.speaker import Speaker
 from gateway.speech.voice_cache import VoiceCache
 from gateway.speech.voices import Voices
+from gateway.telemetry.collectors import UpstreamCollector
 from gateway.telemetry.logging import log_record
 from gateway.telemetry.metrics import Metrics
 
@@ -45,7 +46,10 @@ def make_lifespan(
             speaker = Speaker(backend, cache, settings.first_audio_timeout_seconds)
             stack.push_async_callback(speaker.aclose)
             voices = Voices(backend, aliases, of_file)
-            yield _state(settings, aliases, voices, speaker, backend)
+            state = _state(settings, aliases, voices, speaker, backend)
+            if isinstance(backend, TritonSynthesizer):
+                state["metrics"].registry.register(UpstreamCollector(backend.counts))
+            yield state
 
     return lifespan
 

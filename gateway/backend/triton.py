@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
@@ -13,6 +13,7 @@ from gateway.backend.classify import classify
 from gateway.backend.contracts import ModelContract, read_contract
 from gateway.backend.stream import StreamCaller, StreamLimits
 from gateway.backend.tokenizer import TokenizerContract, read_tokenizer
+from gateway.backend.upstream import UpstreamCounts
 from gateway.errors import (
     BackendFailedError,
     BackendUnavailableError,
@@ -23,13 +24,14 @@ from gateway.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
 
     import numpy as np
     import numpy.typing as npt
 
     from gateway.settings import Settings
     from gateway.speech.deadline import Deadline
+    from gateway.speech.synthesizer import CallContext
     from gateway.speech.types import TextLimits, Voice, VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
 
@@ -60,6 +62,8 @@ class TritonSynthesizer:
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._caller = StreamCaller(self._stub, limits)
         self._contracts: dict[str, ModelContract] = {}
+        self.counts = UpstreamCounts()
+        self.counts.start_at_zero(settings.models, self._address)
         self._tokenizer_model = settings.tokenizer_model
         self._tokenizer: TokenizerContract | None = None
 
@@ -69,30 +73,26 @@ class TritonSynthesizer:
         await self._channel.close()
 
     async def stream(
-        self, model: str, request: SynthesisRequest, deadline: Deadline, request_id: str
+        self, model: str, request: SynthesisRequest, context: CallContext
     ) -> AsyncGenerator[PcmChunk, None]:
         """See Synthesizer.stream."""
+        context.asks(self._address)
         contract = await self._contract(model)
         if request.seed is not None and "seed" not in contract.inputs:
             raise InvalidRequestError(f"model '{model}' takes no 'seed'", param="seed")
         # Callers may choose the same id for two requests, and a cancel must find the right one.
-        unique_id = f"{request_id}.{secrets.token_hex(4)}"
+        unique_id = f"{context.request_id}.{secrets.token_hex(4)}"
         message = contract.request(request, unique_id)
         expected_offset = 0
-        try:
-            async with aclosing(
-                self._caller.stream(message, contract.cancel(unique_id), deadline)
-            ) as responses:
+        with self._outages(model), self.counts.stream(model, self._address):
+            cancel = contract.cancel(unique_id)
+            calling = self._caller.stream(message, cancel, context.deadline)
+            async with aclosing(calling) as responses:
                 async for response in responses:
                     chunk = contract.chunk(response)
                     _check_offset(chunk, expected_offset)
                     expected_offset += len(chunk.samples)
                     yield chunk
-        except BackendUnavailableError as error:
-            # What comes back may be another model under the same name.
-            self._contracts.pop(model, None)
-            self._tokenizer = None
-            raise self._located(error) from error
 
     async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
         """See Synthesizer.voices."""
@@ -149,15 +149,19 @@ class TritonSynthesizer:
 
     async def _contract(self, model: str, *, is_fresh: bool = False) -> ModelContract:
         if is_fresh or model not in self._contracts:
-            request = service_pb2.ModelConfigRequest(name=model)
-            try:
-                answer = await self._ask(self._stub.ModelConfig, request)
-            except MisconfiguredError as error:
-                raise MisconfiguredError(
-                    f"model '{model}': {error.message}", detail=error.detail
-                ) from error
-            self._contracts[model] = read_contract(answer.config, self._default_rate_hz)
+            with self.counts.call(model, self._address):
+                self._contracts[model] = await self._read_contract(model)
         return self._contracts[model]
+
+    async def _read_contract(self, model: str) -> ModelContract:
+        request = service_pb2.ModelConfigRequest(name=model)
+        try:
+            answer = await self._ask(self._stub.ModelConfig, request)
+        except MisconfiguredError as error:
+            raise MisconfiguredError(
+                f"model '{model}': {error.message}", detail=error.detail
+            ) from error
+        return read_contract(answer.config, self._default_rate_hz)
 
     async def _tokenizer_contract(self) -> TokenizerContract:
         if self._tokenizer is None:
@@ -176,6 +180,16 @@ class TritonSynthesizer:
             return await method(request, timeout=ASK_SECONDS + self._connecting_seconds())
         except grpc.aio.AioRpcError as error:
             raise self._located(classify(error.code(), error.details() or "")) from error
+
+    @contextmanager
+    def _outages(self, model: str) -> Generator[None, None, None]:
+        try:
+            yield
+        except BackendUnavailableError as error:
+            # What comes back may be another model under the same name.
+            self._contracts.pop(model, None)
+            self._tokenizer = None
+            raise self._located(error) from error
 
     def _connecting_seconds(self) -> float:
         is_connected = self._channel.get_state() is grpc.ChannelConnectivity.READY

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gateway.errors import BackendTimeoutError, InvalidRequestError, OverloadedError, SpeechError
+from gateway.speech.buckets import BucketCounts
+from gateway.speech.playback import Player
+from gateway.speech.synthesizer import CallContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -19,6 +22,10 @@ OUTCOMES: tuple[Outcome, ...] = ("finished", "failed", "timed_out", "cancelled",
 
 Suspicion: TypeAlias = Literal["silent", "too_short"]
 SUSPICIONS: tuple[Suspicion, ...] = ("silent", "too_short")
+Stage: TypeAlias = Literal["admission", "first_audio", "streaming"]
+STAGES: tuple[Stage, ...] = ("admission", "first_audio", "streaming")
+"""What a request waits for: its permit, its first audio, its end."""
+GAP_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10)
 SHORTEST_SECONDS = 0.1
 """The shortest words last longer: "a" takes the CPU voice 0.3 s."""
 QUIETEST_PEAK = 0.003
@@ -36,21 +43,37 @@ class SpeechRecord:
     clock: Callable[[], float] = time.monotonic
     outcome: Outcome = "cancelled"
     error: SpeechError | None = None
+    context: CallContext = field(init=False)
     accepted_at_seconds: float = field(init=False)
     admitted_at_seconds: float | None = None
+    first_chunk_at_seconds: float | None = None
     first_audio_at_seconds: float | None = None
     closed_at_seconds: float | None = None
     audio_seconds: float = 0.0
     peak: float = 0.0
     finish_reason: str | None = None
+    is_held_back: bool = False
+    """The audio is kept until it is whole; nothing has gone to the listener yet."""
+    gaps: BucketCounts = field(default_factory=lambda: BucketCounts(GAP_BUCKETS_SECONDS))
+    """How long the gateway waited for each chunk but the first of a segment."""
+    player: Player = field(default_factory=Player)
 
     def __post_init__(self) -> None:
         """Start the clock."""
+        self.context = CallContext(self.job.request_id, self.job.deadline)
         self.accepted_at_seconds = self.clock()
 
     def admitted(self) -> None:
         """Note that the request has its permit."""
         self.admitted_at_seconds = self.clock()
+
+    def arrived(self, asked_at_seconds: float | None) -> None:
+        """Note a chunk of the model; None: it begins a segment, so nobody waited for a next one."""
+        now_seconds = self.clock()
+        if self.first_chunk_at_seconds is None:
+            self.first_chunk_at_seconds = now_seconds
+        if asked_at_seconds is not None:
+            self.gaps.add(now_seconds - asked_at_seconds)
 
     def received(self, audio_seconds: float, peak: float, finish_reason: str | None = None) -> None:
         """Note how much audio there is after another chunk, and its greatest sample."""
@@ -60,8 +83,16 @@ class SpeechRecord:
 
     def sent(self) -> None:
         """Note that encoded audio goes to the listener."""
+        now_seconds = self.clock()
         if self.first_audio_at_seconds is None:
-            self.first_audio_at_seconds = self.clock()
+            self.first_audio_at_seconds = now_seconds
+        if not self.is_held_back:
+            self.player.offered(now_seconds, self.audio_seconds)
+
+    def taken(self) -> None:
+        """Note that the listener has taken what was sent."""
+        if not self.is_held_back:
+            self.player.taken(self.clock())
 
     @contextmanager
     def failures(self) -> Generator[None, None, None]:
@@ -87,6 +118,20 @@ class SpeechRecord:
     def close(self) -> None:
         """Stop the clock."""
         self.closed_at_seconds = self.clock()
+        if self.outcome != "finished":
+            self.player.broke_off(self.closed_at_seconds)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether audio has gone to the listener."""
+        return self.first_audio_at_seconds is not None and not self.is_held_back
+
+    @property
+    def stage(self) -> Stage:
+        """What the request waits for, or waited for when it ended."""
+        if self.admitted_at_seconds is None:
+            return "admission"
+        return "streaming" if self.has_left else "first_audio"
 
     @property
     def suspicion(self) -> Suspicion | None:
@@ -100,26 +145,31 @@ class SpeechRecord:
     @property
     def admission_wait_seconds(self) -> float | None:
         """Seconds from acceptance to the permit, None if there was none."""
-        return (
-            None
-            if self.admitted_at_seconds is None
-            else self.admitted_at_seconds - self.accepted_at_seconds
-        )
+        return self._since_acceptance(self.admitted_at_seconds)
+
+    @property
+    def first_chunk_seconds(self) -> float | None:
+        """Seconds from acceptance to the model's first chunk, None if there was none."""
+        return self._since_acceptance(self.first_chunk_at_seconds)
 
     @property
     def first_audio_seconds(self) -> float | None:
         """Seconds from acceptance to the first audio, None if there was none."""
-        return (
-            None
-            if self.first_audio_at_seconds is None
-            else self.first_audio_at_seconds - self.accepted_at_seconds
-        )
+        return self._since_acceptance(self.first_audio_at_seconds)
 
     @property
     def total_seconds(self) -> float:
         """Seconds from acceptance to the end, 0 while it runs."""
-        return (
-            0.0
-            if self.closed_at_seconds is None
-            else self.closed_at_seconds - self.accepted_at_seconds
-        )
+        return self._since_acceptance(self.closed_at_seconds) or 0.0
+
+    @property
+    def realtime_factor(self) -> float | None:
+        """Seconds from the permit to the end for each second of audio, None unless it finished."""
+        if self.outcome != "finished" or self.closed_at_seconds is None:
+            return None
+        if self.admitted_at_seconds is None or self.audio_seconds == 0:
+            return None
+        return (self.closed_at_seconds - self.admitted_at_seconds) / self.audio_seconds
+
+    def _since_acceptance(self, moment_seconds: float | None) -> float | None:
+        return None if moment_seconds is None else moment_seconds - self.accepted_at_seconds

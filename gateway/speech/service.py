@@ -63,15 +63,18 @@ class SpeechStream:
                     if packet:
                         self.record.sent()
                         yield packet
+                        self.record.taken()
             self.record.outcome = "finished"
 
     async def whole(self) -> bytes:
         """Return all of it, with true sizes in a WAV; raises SpeechError, and closes then."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.aclose)
+            self.record.is_held_back = True
             with self.record.failures():
                 async with self.record.job.deadline.limit("the audio was not whole in time"):
                     audio = b"".join([packet async for packet in self.packets()])
+            self.record.is_held_back = False
             stack.pop_all()
         is_wav = self.record.job.audio_format == "wav"
         return with_true_sizes(audio, self.sample_rate_hz) if is_wav else audio
@@ -132,7 +135,7 @@ class SpeechService:
                     voice = await self._voices.named(job.model, job.voice)
                     segments = speakable(await self._segments(job, voice))
                     request = await self._request(job)
-                    chunks = speak_ahead(segments, partial(self._speak, job, voice, request))
+                    chunks = speak_ahead(segments, partial(self._speak, record, voice, request))
                     await stack.enter_async_context(aclosing(chunks))
                     first = await anext(chunks)
                 pipeline = self._pipeline(job, request, first.chunk.sample_rate_hz)
@@ -155,11 +158,18 @@ class SpeechService:
         speed = job.speed if is_native else None
         return SynthesisRequest(target_text="", seed=job.seed, speed=speed)
 
-    def _speak(
-        self, job: SpeechJob, voice: Voice, request: SynthesisRequest, text: str
+    async def _speak(
+        self, record: SpeechRecord, voice: Voice, request: SynthesisRequest, text: str
     ) -> AsyncGenerator[PcmChunk, None]:
         request = replace(request, target_text=text)
-        return self._speaker.speak(voice, request, job.deadline, job.request_id)
+        asked_at_seconds: float | None = None
+        async with aclosing(self._speaker.speak(voice, request, record.context)) as chunks:
+            async for chunk in chunks:
+                if len(chunk.samples):
+                    record.arrived(asked_at_seconds)
+                yield chunk
+                # While this one was taken, nobody waited for the model.
+                asked_at_seconds = record.clock()
 
     def _pipeline(
         self, job: SpeechJob, request: SynthesisRequest, from_hz: int | None

@@ -17,7 +17,7 @@ from gateway.speech.voice_cache import cache_key
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from gateway.speech.synthesizer import Synthesizer
+    from gateway.speech.synthesizer import CallContext, Synthesizer
     from gateway.speech.types import Voice
     from gateway.speech.voice_cache import VoiceCache
     from speech_wire import PcmChunk, SynthesisRequest
@@ -49,12 +49,12 @@ class Speaker:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def speak(
-        self, voice: Voice, request: SynthesisRequest, deadline: Deadline, request_id: str
+        self, voice: Voice, request: SynthesisRequest, context: CallContext
     ) -> AsyncGenerator[PcmChunk, None]:
         """Yield the chunks of `request` in this voice, as Synthesizer.stream does."""
 
         def stream(asked: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
-            return self._synthesizer.stream(voice.model, asked, deadline, request_id)
+            return self._synthesizer.stream(voice.model, asked, context)
 
         if isinstance(voice.source, Reference):
             chunks = stream(await self._cloned(voice, voice.source, request))

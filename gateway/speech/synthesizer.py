@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -16,11 +17,26 @@ if TYPE_CHECKING:
     from speech_wire import PcmChunk, SynthesisRequest
 
 
+@dataclass(slots=True)
+class CallContext:
+    """What goes with every segment of a request to the synthesizer, and what it notes there."""
+
+    request_id: str
+    deadline: Deadline
+    replicas: list[str] = field(default_factory=list)
+    """Those that were asked to speak, in the order in which they first were."""
+
+    def asks(self, replica: str) -> None:
+        """Note that this replica is asked to speak."""
+        if replica not in self.replicas:
+            self.replicas.append(replica)
+
+
 class Synthesizer(Protocol):
     """Makes speech, and says what it can say."""
 
     def stream(
-        self, model: str, request: SynthesisRequest, deadline: Deadline, request_id: str
+        self, model: str, request: SynthesisRequest, context: CallContext
     ) -> AsyncGenerator[PcmChunk, None]:
         """Yield chunks that follow each other without gap; closing it cancels the model.
 

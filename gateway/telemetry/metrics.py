@@ -1,4 +1,4 @@
-"""Every metric of the gateway: name, label, bucket. Fed once for each request, from its record."""
+"""The gateway's own metrics: name, label, bucket. Fed once for each request, from its record."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from prometheus_client import (
     generate_latest,
 )
 
-from gateway.errors import REFUSALS, OverloadedError
-from gateway.speech.record import OUTCOMES, SUSPICIONS
+from gateway.errors import CODES, REFUSALS, OverloadedError
+from gateway.speech.playback import START_BUFFER_SECONDS
+from gateway.speech.record import GAP_BUCKETS_SECONDS, OUTCOMES, STAGES, SUSPICIONS
+from gateway.telemetry.collectors import BucketsCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,42 +27,19 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 FIRST_AUDIO_BUCKETS_SECONDS = (
-    0.025,
-    0.05,
-    0.075,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.5,
-    0.75,
-    1.0,
-    1.5,
-    2.5,
-    5,
-    10,
-    30,
+    *(0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5, 10, 30),
 )
-
 ADMISSION_WAIT_BUCKETS_SECONDS = (
-    0.001,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    30,
+    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+STREAM_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+REALTIME_FACTOR_BUCKETS = (
+    *(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 5),
 )
 
 
 class Metrics:
-    """The gateway's own figures in a registry of their own."""
+    """The gateway's own figures, in a registry that others may add to."""
 
     def __init__(
         self,
@@ -71,37 +50,38 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._requests = Counter(
+        self._gauge("speech_requests_in_flight", "Requests that hold a permit", in_flight)
+        self._gauge("speech_requests_waiting", "Requests that wait for a permit", waiting)
+        self._make_endings()
+        self._make_times()
+        self._make_playback()
+        self._start_at_zero(models)
+
+    def _make_endings(self) -> None:
+        self._requests = self._counter(
             "speech_requests_total",
             "Accepted speech requests that ended, by outcome; malformed ones are not accepted",
-            ["model", "outcome"],
-            registry=self.registry,
+            "outcome",
         )
-        self._first_audio = Histogram(
-            "speech_first_audio_seconds",
-            "From the accepted request to its first encoded audio",
-            ["model"],
-            buckets=FIRST_AUDIO_BUCKETS_SECONDS,
-            registry=self.registry,
+        self._errors = self._counter(
+            "speech_errors_total",
+            "Accepted speech requests that ended with an error, by the code of its body",
+            "code",
         )
-        self._audio = Counter(
-            "speech_audio_seconds_total",
-            "Seconds of audio sent to listeners",
-            ["model"],
-            registry=self.registry,
+        self._cancelled = self._counter(
+            "speech_requests_cancelled_total",
+            "Requests that their clients gave up, by what they still waited for: the permit, the "
+            "first audio, or the end of the stream",
+            "stage",
         )
-        self._suspect = Counter(
+        self._broken = self._counter(
+            "speech_streams_broken_total",
+            "Requests that failed after audio had left, so that the listener heard a part",
+        )
+        self._suspect = self._counter(
             "speech_suspect_audio_total",
             "Finished requests whose audio was silent (below -50 dBFS) or too short (0.1 s)",
-            ["model", "reason"],
-            registry=self.registry,
-        )
-        self._admission_wait = Histogram(
-            "speech_admission_wait_seconds",
-            "From the accepted request to its permit; those refused have none",
-            ["model"],
-            buckets=ADMISSION_WAIT_BUCKETS_SECONDS,
-            registry=self.registry,
+            "reason",
         )
         self._refused = Counter(
             "speech_requests_refused_total",
@@ -109,39 +89,128 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
-        self._gauge("speech_requests_in_flight", "Requests that hold a permit", in_flight)
-        self._gauge("speech_requests_waiting", "Requests that wait for a permit", waiting)
-        self._start_at_zero(models)
+
+    def _make_times(self) -> None:
+        self._admission_wait = self._histogram(
+            "speech_admission_wait_seconds",
+            "From the accepted request to its permit; those refused have none",
+            ADMISSION_WAIT_BUCKETS_SECONDS,
+        )
+        self._first_chunk = self._histogram(
+            "speech_first_chunk_seconds",
+            "From the accepted request to the model's first samples",
+            FIRST_AUDIO_BUCKETS_SECONDS,
+        )
+        self._first_audio = self._histogram(
+            "speech_first_audio_seconds",
+            "From the accepted request to its first encoded audio",
+            FIRST_AUDIO_BUCKETS_SECONDS,
+        )
+        self._gaps = BucketsCollector(
+            "speech_chunk_gap_seconds",
+            "How long the gateway waited for a chunk after it had taken the one before in the "
+            "same segment",
+            GAP_BUCKETS_SECONDS,
+        )
+        self.registry.register(self._gaps)
+        self._stream = self._histogram(
+            "speech_stream_seconds",
+            "From the accepted request to its end, for those with audio; a slow listener counts",
+            STREAM_BUCKETS_SECONDS,
+        )
+        self._realtime_factor = self._histogram(
+            "speech_realtime_factor",
+            "Seconds from the permit to the end for each second of audio, of finished requests; "
+            "a listener who takes it no faster than he plays it makes this 1",
+            REALTIME_FACTOR_BUCKETS,
+        )
+
+    def _make_playback(self) -> None:
+        player = (
+            f"a modelled player that starts {START_BUFFER_SECONDS:g} s after the first audio and "
+            "plays in real time; speech that is sent whole has none"
+        )
+        self._audio = self._counter(
+            "speech_audio_seconds_total", "Seconds of audio sent to listeners"
+        )
+        self._characters = self._counter(
+            "speech_text_characters_total", "Characters of the texts of requests with a permit"
+        )
+        self._underruns = self._counter(
+            "speech_underruns_total", f"How often speech came too late for {player}"
+        )
+        self._underrun = self._counter(
+            "speech_underrun_seconds_total", f"Seconds of silence between sounds in {player}"
+        )
 
     def _gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
         Gauge(name, words, registry=self.registry).set_function(value)
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(name, words, ["model", *labels], registry=self.registry)
+
+    def _histogram(self, name: str, words: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(name, words, ["model"], buckets=buckets, registry=self.registry)
 
     def _start_at_zero(self, models: Sequence[str]) -> None:
         # A rate over a counter that appears with its first error misses that error.
         for reason in REFUSALS:
             self._refused.labels(reason)
+        by_value = (
+            (self._requests, OUTCOMES),
+            (self._errors, CODES),
+            (self._cancelled, STAGES),
+            (self._suspect, SUSPICIONS),
+        )
+        by_model = (
+            *(self._admission_wait, self._first_chunk, self._first_audio, self._stream),
+            *(self._realtime_factor, self._audio, self._characters, self._broken),
+            *(self._underruns, self._underrun, self._gaps),
+        )
         for model in models:
-            self._admission_wait.labels(model)
-            self._first_audio.labels(model)
-            self._audio.labels(model)
-            for suspicion in SUSPICIONS:
-                self._suspect.labels(model, suspicion)
-            for outcome in OUTCOMES:
-                self._requests.labels(model, outcome)
+            for metric in by_model:
+                metric.labels(model)
+            for counter, values in by_value:
+                for value in values:
+                    counter.labels(model, value)
 
     def observe(self, record: SpeechRecord) -> None:
         """Add a request that has ended."""
+        self._observe_ending(record)
+        self._observe_times(record)
+        model = record.job.model
+        self._gaps.labels(model).add_all(record.gaps)
+        self._audio.labels(model).inc(record.audio_seconds)
+        self._underruns.labels(model).inc(record.player.underruns)
+        self._underrun.labels(model).inc(record.player.underrun_seconds)
+        if record.admitted_at_seconds is not None:
+            self._characters.labels(model).inc(len(record.job.text))
+
+    def _observe_ending(self, record: SpeechRecord) -> None:
         model = record.job.model
         self._requests.labels(model, record.outcome).inc()
-        self._audio.labels(model).inc(record.audio_seconds)
+        if record.outcome == "cancelled":
+            self._cancelled.labels(model, record.stage).inc()
+        if record.error is not None:
+            self._errors.labels(model, record.error.code).inc()
+            if record.has_left:
+                self._broken.labels(model).inc()
         if record.suspicion is not None:
             self._suspect.labels(model, record.suspicion).inc()
         if record.outcome == "rejected" and isinstance(record.error, OverloadedError):
             self._refused.labels(record.error.reason).inc()
-        if record.admission_wait_seconds is not None:
-            self._admission_wait.labels(model).observe(record.admission_wait_seconds)
-        if record.first_audio_seconds is not None:
-            self._first_audio.labels(model).observe(record.first_audio_seconds)
+
+    def _observe_times(self, record: SpeechRecord) -> None:
+        seconds_by_metric = (
+            (self._admission_wait, record.admission_wait_seconds),
+            (self._first_chunk, record.first_chunk_seconds),
+            (self._first_audio, record.first_audio_seconds),
+            (self._stream, None if record.first_audio_seconds is None else record.total_seconds),
+            (self._realtime_factor, record.realtime_factor),
+        )
+        for metric, value in seconds_by_metric:
+            if value is not None:
+                metric.labels(record.job.model).observe(value)
 
     def exposition(self) -> bytes:
         """Return the text that Prometheus scrapes."""

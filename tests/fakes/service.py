@@ -21,6 +21,8 @@ from gateway.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from prometheus_client.samples import Sample
+
     from fakes.triton import FakeTriton
 
 SAID = {"model": "hibari", "input": "Hello.", "voice": "heart", "response_format": "pcm"}
@@ -83,10 +85,21 @@ class RunningService:
         connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         return connection
 
+    def samples(self) -> list[Sample]:
+        """Return what Prometheus would read now."""
+        families = text_string_to_metric_families(self.client.get("/metrics").text)
+        return [sample for family in families for sample in family.samples]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels; there must be some."""
+        named = [s for s in self.samples() if s.name == name]
+        values = [s.value for s in named if labels.items() <= s.labels.items()]
+        assert values, f"no {name} with {labels}"
+        return sum(values)
+
     def figures(self) -> dict[str, float]:
         """Return the outcomes that are not zero, and how many requests are in flight."""
-        families = text_string_to_metric_families(self.client.get("/metrics").text)
-        samples = [sample for family in families for sample in family.samples]
+        samples = self.samples()
         figures = {
             s.labels["outcome"]: s.value for s in samples if s.name == "speech_requests_total"
         }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from fakes.records import Clock, make_record
+from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import (
     BackendFailedError,
     BackendTimeoutError,
@@ -17,37 +21,20 @@ from gateway.errors import (
     UnknownModelError,
 )
 from gateway.speech.deadline import Deadline
-from gateway.speech.record import OUTCOMES, SpeechRecord
-from gateway.speech.types import SpeechJob
-from gateway.telemetry.logging import log_record
-from gateway.text.policy import TextPolicy
+from gateway.speech.record import OUTCOMES
+from gateway.speech.segments import SegmentChunk
+from gateway.speech.service import SpeechService, SpeechStream
+from speech_wire import PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator
+
+    from gateway.speech.record import Outcome
 
 
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def make_record(clock: Callable[[], float], caller: str = "anonymous") -> SpeechRecord:
-    job = SpeechJob(
-        request_id="req_1",
-        model="hibari",
-        voice="heart",
-        text="A secret.",
-        audio_format="pcm",
-        deadline=Deadline.after(600, clock),
-        text_policy=TextPolicy(),
-        caller=caller,
-    )
-    return SpeechRecord(job, clock)
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 def test_times_count_from_acceptance() -> None:
@@ -82,16 +69,6 @@ def test_the_wait_for_a_permit_is_its_own_time() -> None:
     assert record.admission_wait_seconds == 0.25
 
 
-def test_the_log_line_names_the_caller_in_plain_characters(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level("INFO", "speech"):
-        log_record(make_record(Clock(), "ali\nce"))
-
-    [line] = caplog.messages
-    assert r"caller='ali\nce' model=" in line
-
-
 def test_audio_that_is_still_being_encoded_is_not_the_first_audio() -> None:
     record = make_record(Clock())
 
@@ -114,6 +91,78 @@ def test_audio_that_nobody_would_call_speech_is_suspect(
     assert record.suspicion is None
     record.outcome = "finished"
     assert record.suspicion == suspicion
+
+
+def test_the_first_chunk_has_its_time_and_each_wait_for_another_is_a_gap() -> None:
+    clock = Clock()
+    record = make_record(clock)
+
+    clock.now = 100.5
+    record.arrived(None)
+    clock.now = 103.0
+    record.arrived(asked_at_seconds=102.0)
+
+    assert record.first_chunk_seconds == 0.5
+    assert (sum(record.gaps.counts), record.gaps.total) == (1, 1.0)
+
+
+def test_a_finished_record_has_a_realtime_factor_from_its_permit_on() -> None:
+    clock = Clock()
+    record = make_record(clock)
+    clock.now = 110.0
+    record.admitted()
+    record.received(4.0, 0.5)
+    clock.now = 112.0
+    record.close()
+
+    assert record.realtime_factor is None
+    record.outcome = "finished"
+    assert record.realtime_factor == 0.5
+    record.audio_seconds = 0.0
+    assert record.realtime_factor is None
+
+
+def test_a_record_knows_what_it_waits_for() -> None:
+    record = make_record(Clock())
+    stages = [record.stage]
+    record.admitted()
+    stages.append(record.stage)
+    record.is_held_back = True
+    record.sent()
+    stages.append(record.stage)
+    record.is_held_back = False
+    stages.append(record.stage)
+
+    assert stages == ["admission", "first_audio", "first_audio", "streaming"]
+    assert record.has_left
+
+
+@pytest.mark.parametrize(
+    ("is_held_back", "is_taken", "outcome", "seconds"),
+    [
+        (False, True, "failed", 3.8),
+        (False, True, "cancelled", 3.8),
+        (False, True, "finished", 0.0),
+        (False, False, "cancelled", 0.0),
+        (True, True, "failed", 0.0),
+    ],
+)
+def test_a_listener_who_waited_in_vain_has_heard_silence(
+    *, is_held_back: bool, is_taken: bool, outcome: Outcome, seconds: float
+) -> None:
+    clock = Clock()
+    record = make_record(clock)
+    record.is_held_back = is_held_back
+    record.received(1.0, 0.5)
+    record.sent()
+    if is_taken:
+        record.taken()
+
+    record.outcome = outcome
+    clock.now = 105.0
+    record.close()
+
+    assert record.player.underrun_seconds == pytest.approx(seconds)
 
 
 def test_a_running_record_has_no_total() -> None:
@@ -149,23 +198,6 @@ def test_an_error_decides_the_outcome(error: type[SpeechError], outcome: str) ->
     assert record.outcome in OUTCOMES
 
 
-def test_the_log_line_has_the_reason_and_never_the_text(caplog: pytest.LogCaptureFixture) -> None:
-    record = make_record(Clock())
-    record.fail(BackendFailedError("words", detail="line one\nline two"))
-    record.close()
-
-    with caplog.at_level("INFO", "speech"):
-        log_record(record)
-
-    [line] = caplog.messages
-    assert line.startswith(
-        "speech.failed request_id=req_1 caller='anonymous' model=hibari voice='heart'"
-    )
-    assert "error=backend_failed" in line
-    assert "\n" not in line
-    assert "secret" not in line
-
-
 @pytest.mark.parametrize(("now", "left"), [(100.0, 5.0), (103.0, 2.0), (105.0, 0.0), (999.0, 0.0)])
 def test_a_deadline_is_a_moment_and_never_negative(now: float, left: float) -> None:
     clock = Clock()
@@ -174,3 +206,45 @@ def test_a_deadline_is_a_moment_and_never_negative(now: float, left: float) -> N
     clock.now = now
 
     assert deadline.remaining_seconds() == left
+
+
+def second() -> PcmChunk:
+    return PcmChunk(np.full(24_000, 0.5, np.float32), 24_000)
+
+
+@pytest.mark.anyio
+async def test_while_a_slow_listener_takes_nothing_no_underrun_is_counted() -> None:
+    clock = Clock()
+    record = make_record(clock)
+
+    async def chunks() -> AsyncGenerator[SegmentChunk, None]:
+        clock.now += 1.5
+        yield SegmentChunk(second(), begins_segment=False)
+
+    first = SegmentChunk(second(), begins_segment=True)
+    pipeline = AudioPipeline("pcm", 24_000, 24_000, 1.0)
+    stream = SpeechStream(record, first, chunks(), pipeline, AsyncExitStack())
+    async for _ in stream.packets():
+        clock.now += 60.0
+
+    assert record.player.underrun_seconds == pytest.approx(0.3)
+
+
+@pytest.mark.anyio
+async def test_a_gap_is_the_models_time_and_not_that_of_who_takes_the_chunks() -> None:
+    clock = Clock()
+    record = make_record(clock)
+
+    class FakeSpeaker:
+        async def speak(self, *_: Any) -> AsyncGenerator[PcmChunk, None]:
+            for samples in (24_000, 0, 24_000, 24_000):
+                clock.now += 1.0
+                yield PcmChunk(np.ones(samples, np.float32), 24_000)
+
+    service = SpeechService(None, None, None, FakeSpeaker(), None)
+    async for _ in service._speak(record, None, SynthesisRequest(""), "Hello."):
+        clock.now += 60.0
+
+    assert record.first_chunk_seconds == 1.0
+    assert sum(record.gaps.counts) == 2
+    assert record.gaps.total == 2.0

@@ -12,6 +12,7 @@ import pytest
 from gateway.errors import BackendFailedError
 from gateway.speech.deadline import Deadline
 from gateway.speech.speaker import Speaker
+from gateway.speech.synthesizer import CallContext
 from gateway.speech.types import Reference, Voice
 from gateway.speech.voice_cache import VoiceCache
 from speech_wire import SynthesisRequest
@@ -45,7 +46,9 @@ class FakeSynthesizer:
 
 def speak(speaker: Speaker) -> asyncio.Future[Any]:
     request = SynthesisRequest(target_text="Hello.")
-    return asyncio.ensure_future(anext(speaker.speak(ANNA, request, Deadline.after(9), "one")))
+    return asyncio.ensure_future(
+        anext(speaker.speak(ANNA, request, CallContext("one", Deadline.after(9))))
+    )
 
 
 @pytest.fixture
