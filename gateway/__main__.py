@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,9 +89,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(settings: Settings, _: argparse.Namespace) -> int:
-    configure_logging(settings.log_level)
-    keys = len(settings.known_keys) or "none, so whoever reaches the port may use it"
-    log.info("gateway.serving address=%s:%d api_keys=%s", settings.host, settings.port, keys)
+    configure_logging(settings.log_level, settings.log_format)
+    fields = {
+        "address": f"{settings.host}:{settings.port}",
+        "api_keys": len(settings.known_keys) or "none, so whoever reaches the port may use it",
+        "version": version("speech-gateway"),
+    }
+    log.info("gateway.serving", extra={"fields": fields})
     uvicorn.run(
         create_app(settings),
         host=settings.host,

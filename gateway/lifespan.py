@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager
+import logging
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from gateway.api.deps import State
@@ -17,7 +19,7 @@ from gateway.telemetry.logging import log_record
 from gateway.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Generator
     from contextlib import AbstractAsyncContextManager
 
     from fastapi import FastAPI
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from gateway.speech.voice_file import FileVoices
 
 
+log = logging.getLogger("speech.gateway")
+
+
 def make_lifespan(
     settings: Settings, aliases: Aliases, of_file: FileVoices, synthesizer: Synthesizer | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
@@ -37,6 +42,7 @@ def make_lifespan(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[State, None]:
         async with AsyncExitStack() as stack:
+            stack.enter_context(_logged(settings))
             backend = synthesizer
             if backend is None:
                 triton = TritonSynthesizer(settings)
@@ -52,6 +58,16 @@ def make_lifespan(
             yield state
 
     return lifespan
+
+
+@contextmanager
+def _logged(settings: Settings) -> Generator[None, None, None]:
+    fields = {"models": ",".join(settings.models), "triton": settings.triton_address}
+    log.info("gateway.started", extra={"fields": fields})
+    started_at_seconds = time.monotonic()
+    yield
+    seconds = time.monotonic() - started_at_seconds
+    log.info("gateway.stopped", extra={"fields": {"seconds": seconds}})
 
 
 def _state(

@@ -91,7 +91,8 @@ async def _refuse(error: UnauthenticatedError, scope: Scope, receive: Receive, s
     if scope["type"] == "websocket" and DENIAL not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})  # Before it is accepted: the server answers 403.
         return
-    log.info("speech.unauthenticated request_id=%s", scope["state"].get("request_id", "none"))
+    fields = {"request_id": scope["state"].get("request_id")}
+    log.info("speech.unauthenticated", extra={"fields": fields})
     response = error_response(error)
     response.headers["www-authenticate"] = "Bearer"
     await response(scope, receive, send)

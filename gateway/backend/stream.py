@@ -129,7 +129,7 @@ class _Call:
                 async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
                     await self._read_to_the_end(None if self.is_answered else cancel)
         except Exception as error:  # noqa: BLE001  gRPC has many for a call that ends meanwhile
-            log.debug("triton.call_not_wound_down reason=%r", error)
+            log.debug("triton.call_not_wound_down", extra={"fields": {"reason": repr(error)}})
         self._call.cancel()
         # Whatever was still going on ends with the call, and its error is nobody's.
         await asyncio.gather(*self._pending(), return_exceptions=True)

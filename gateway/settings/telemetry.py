@@ -12,3 +12,5 @@ class TelemetrySettings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """How a log line is written: words and key=value, or a JSON object."""

@@ -56,7 +56,8 @@ class VoiceCache:
         try:
             self._memory[key] = await asyncio.to_thread(_keep, path, voice, tokens)
         except OSError as error:
-            log.warning("voice.not_cached voice=%s file=%s reason=%r", voice, path, error)
+            fields = {"voice": voice, "file": str(path), "reason": repr(error)}
+            log.warning("voice.not_cached", extra={"fields": fields})
 
     @staticmethod
     def _path(directory: Path, key: str) -> Path:
@@ -69,7 +70,8 @@ def _read_or_warn(path: Path) -> VoiceTokens | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        log.warning("voice.cache_unreadable file=%s reason=%r", path, error)
+        fields = {"file": str(path), "reason": repr(error)}
+        log.warning("voice.cache_unreadable", extra={"fields": fields})
         return None
 
 

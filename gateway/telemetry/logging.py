@@ -1,9 +1,15 @@
-"""One line for each request: a dotted event and fields, never the text."""
+"""Log lines: a dotted event and fields, one line for each request, never the text.
+
+Whoever logs gives the event as the message and the fields as `extra={"fields": {…}}`.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING
+import re
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gateway.errors import InvalidRequestError
 
@@ -13,42 +19,96 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("speech")
 
+LogFormat: TypeAlias = Literal["text", "json"]
+BARE = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 
-def configure_logging(level: str) -> None:
+
+class TextFormatter(logging.Formatter):
+    """`time LEVEL event key=value …`; a value that is more than a word is in double quotes."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        """Add the fields."""
+        words = (f"{name}={_word(value)}" for name, value in _fields(record).items())
+        return " ".join((super().formatMessage(record), *words))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `time` (UTC), `level`, `event`, the fields; null for what is not."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, in ASCII."""
+        moment = datetime.fromtimestamp(record.created, timezone.utc)
+        entry = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps({name: _encodable(value) for name, value in entry.items()}, default=str)
+
+
+FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {
+    "text": TextFormatter,
+    "json": JsonFormatter,
+}
+
+
+def configure_logging(level: str, log_format: LogFormat) -> None:
     """Send log lines to standard error."""
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(FORMATTERS[log_format]())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def log_record(record: SpeechRecord) -> None:
     """Write the line of a request that has ended."""
     level = logging.WARNING if record.outcome in ("failed", "timed_out") else logging.INFO
-    first = record.first_audio_seconds
-    log.log(
-        level,
-        "speech.%s request_id=%s caller=%s model=%s voice=%s format=%s characters=%d "
-        "first_audio_seconds=%s audio_seconds=%.3f total_seconds=%.3f finish_reason=%s "
-        "error=%s detail=%s",
-        record.outcome,
-        record.job.request_id,
-        ascii(record.job.caller),
-        record.job.model,
-        ascii(record.job.voice),
-        record.job.audio_format,
-        len(record.job.text),
-        "none" if first is None else f"{first:.4f}",
-        record.audio_seconds,
-        record.total_seconds,
-        record.finish_reason or "none",
-        record.error.code if record.error else "none",
-        _detail(record.error),
-    )
+    job, error = record.job, record.error
+    fields = {
+        "request_id": job.request_id,
+        "caller": job.caller,
+        "model": job.model,
+        "voice": job.voice,
+        "format": job.audio_format,
+        "characters": len(job.text),
+        "replica": ",".join(record.context.replicas) or None,
+        "stage": record.stage,
+        "first_chunk_seconds": record.first_chunk_seconds,
+        "first_audio_seconds": record.first_audio_seconds,
+        "audio_seconds": record.audio_seconds,
+        "total_seconds": record.total_seconds,
+        "underrun_seconds": record.player.underrun_seconds,
+        "finish_reason": record.finish_reason,
+        "error": error and error.code,
+        "param": error and error.param,
+        "detail": error and _detail(error),
+    }
+    log.log(level, "speech.%s", record.outcome, extra={"fields": fields})
 
 
-def _detail(error: SpeechError | None) -> str:
-    if error is None:
-        return "none"
+def _detail(error: SpeechError) -> str | None:
     if isinstance(error, InvalidRequestError):
-        return f"param={error.param}"  # The message may quote the text.
-    return ascii(error.detail or error.message)
+        return None  # The message may quote the text.
+    return error.detail or error.message
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    return {name: round(v, 4) if isinstance(v, float) else v for name, v in fields.items()}
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = str(value)
+    return text if BARE.fullmatch(text) else json.dumps(text)
+
+
+def _encodable(value: Any) -> Any:
+    # Half a character is no Unicode: most readers of JSON refuse it.
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -23,11 +23,13 @@ class Clock:
         return self.now
 
 
-def make_record(clock: Callable[[], float], caller: str = "anonymous") -> SpeechRecord:
+def make_record(
+    clock: Callable[[], float], caller: str = "anonymous", voice: str = "heart"
+) -> SpeechRecord:
     job = SpeechJob(
         request_id="req_1",
         model="hibari",
-        voice="heart",
+        voice=voice,
         text="A secret.",
         audio_format="pcm",
         deadline=Deadline.after(600, clock),

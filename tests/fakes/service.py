@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakes.script import WAIT_SECONDS, Tally
 from gateway.app import create_app
 from gateway.settings import Settings
+from gateway.telemetry.logging import TextFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -137,6 +138,7 @@ class LogWatch(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
+        self.setFormatter(TextFormatter())
         self.ended = Tally()
         self.lines: list[str] = []
         self.crashes: list[str] = []
@@ -146,7 +148,7 @@ class LogWatch(logging.Handler):
         if record.exc_info or record.name == "asyncio":
             self.crashes.append(logging.Formatter().format(record))
         elif record.name == "speech":
-            self.lines.append(record.getMessage())
+            self.lines.append(self.format(record))
             self.ended.add()
 
     def start(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -39,6 +41,19 @@ def nowhere(triton: FakeTriton) -> str:
     """Give an address at which nothing listens any more."""
     triton.stop()
     return triton.address
+
+
+def test_every_line_of_a_json_log_is_json(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("serve", folder=tmp_path, SPEECH_PORT=port, SPEECH_LOG_FORMAT="json")
+
+    entries = [json.loads(line) for line in done.stderr.splitlines()]
+    events = [entry["event"] for entry in entries]
+    assert events[0] == "gateway.serving"
+    assert entries[0]["address"] == f"127.0.0.1:{port}"
+    assert events.index("gateway.started") < events.index("gateway.stopped")
+    assert any("address already in use" in event for event in events)
 
 
 def test_a_wrong_setting_is_named_and_ends_it(tmp_path: Path) -> None:

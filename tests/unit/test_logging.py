@@ -1,36 +1,146 @@
-"""The log line of a request."""
+"""Log lines: one for each request, readable by machines whatever callers send, never the text."""
 
 from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fakes.records import Clock, make_record
-from gateway.errors import BackendFailedError
-from gateway.telemetry.logging import log_record
+from gateway.errors import BackendFailedError, InvalidRequestError
+from gateway.telemetry.logging import FORMATTERS, log_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.telemetry.logging import LogFormat
+
+ODD = ("ali\nce", 'quote" x=1', "\ud800", "声", "back\\slash", "\x7f\x1b[31m", "", "a b")
 
 
-def test_the_log_line_names_the_caller_in_plain_characters(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level("INFO", "speech"):
-        log_record(make_record(Clock(), "ali\nce"))
+@pytest.fixture
+def lines() -> Iterator[dict[LogFormat, io.StringIO]]:
+    """Give what is logged, in each format."""
+    log = logging.getLogger("speech")
+    streams = {name: io.StringIO() for name in FORMATTERS}
+    handlers = [logging.StreamHandler(stream) for stream in streams.values()]
+    for handler, formatter in zip(handlers, FORMATTERS.values(), strict=True):
+        handler.setFormatter(formatter())
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield streams
+    log.setLevel(logging.NOTSET)
+    for handler in handlers:
+        log.removeHandler(handler)
 
-    [line] = caplog.messages
-    assert r"caller='ali\nce' model=" in line
+
+def as_json(lines: dict[LogFormat, io.StringIO]) -> dict[str, Any]:
+    """Return the one line, which half a character must not make unreadable."""
+    [line] = lines["json"].getvalue().splitlines()
+    entry: dict[str, Any] = json.loads(line)
+    json.dumps(entry, ensure_ascii=False).encode()
+    return entry
 
 
-def test_the_log_line_has_the_reason_and_never_the_text(caplog: pytest.LogCaptureFixture) -> None:
-    record = make_record(Clock())
-    record.fail(BackendFailedError("words", detail="line one\nline two"))
+def as_text(lines: dict[LogFormat, io.StringIO]) -> str:
+    """Return the one line after its time."""
+    [line] = lines["text"].getvalue().splitlines()
+    assert line.isascii()
+    assert line.isprintable()
+    return line.split(" ", 2)[2]
+
+
+def test_a_finished_request_is_one_line(lines: dict[LogFormat, io.StringIO]) -> None:
+    clock = Clock()
+    record = make_record(clock)
+    record.admitted()
+    record.context.asks("10.0.0.1:8001")
+    clock.now = 100.25
+    record.arrived(None)
+    record.received(1.5, 0.5, "stop")
+    record.sent()
+    record.outcome = "finished"
+    clock.now = 102.123456
     record.close()
 
-    with caplog.at_level("INFO", "speech"):
-        log_record(record)
+    log_record(record)
 
-    [line] = caplog.messages
-    assert line.startswith(
-        "speech.failed request_id=req_1 caller='anonymous' model=hibari voice='heart'"
+    assert as_text(lines) == (
+        "INFO speech.finished request_id=req_1 caller=anonymous model=hibari voice=heart "
+        "format=pcm characters=9 replica=10.0.0.1:8001 stage=streaming first_chunk_seconds=0.25 "
+        "first_audio_seconds=0.25 audio_seconds=1.5 total_seconds=2.1235 underrun_seconds=0.0 "
+        "finish_reason=stop error=none param=none detail=none"
     )
-    assert "error=backend_failed" in line
-    assert "\n" not in line
-    assert "secret" not in line
+    entry = as_json(lines)
+    assert entry.pop("time").endswith("+00:00")
+    assert entry == {
+        "level": "info",
+        "event": "speech.finished",
+        "request_id": "req_1",
+        "caller": "anonymous",
+        "model": "hibari",
+        "voice": "heart",
+        "format": "pcm",
+        "characters": 9,
+        "replica": "10.0.0.1:8001",
+        "stage": "streaming",
+        "first_chunk_seconds": 0.25,
+        "first_audio_seconds": 0.25,
+        "audio_seconds": 1.5,
+        "total_seconds": 2.1235,
+        "underrun_seconds": 0.0,
+        "finish_reason": "stop",
+        "error": None,
+        "param": None,
+        "detail": None,
+    }
+
+
+@pytest.mark.parametrize("odd", ODD, ids=ascii)
+def test_odd_names_and_reasons_stay_in_their_line(
+    lines: dict[LogFormat, io.StringIO], odd: str
+) -> None:
+    record = make_record(Clock(), caller=odd, voice=odd)
+    record.fail(BackendFailedError("words", detail=f"{odd} inside"))
+    record.close()
+
+    log_record(record)
+
+    entry, text = as_json(lines), as_text(lines)
+    shown = odd if odd != "\ud800" else "\\ud800"
+    assert (entry["caller"], entry["voice"]) == (shown, shown)
+    assert entry["detail"] == f"{shown} inside"
+    assert entry["level"] == "warning"
+    assert text.startswith("WARNING speech.failed request_id=req_1 caller=")
+    assert f" voice={json.dumps(odd)} " in text
+
+
+def test_an_error_that_may_quote_the_text_is_named_and_not_repeated(
+    lines: dict[LogFormat, io.StringIO],
+) -> None:
+    record = make_record(Clock())
+    record.fail(InvalidRequestError("'input' is 'A secret.'", param="input", detail="A secret."))
+    record.close()
+
+    log_record(record)
+
+    entry = as_json(lines)
+    assert (entry["error"], entry["param"], entry["detail"]) == ("invalid_value", "input", None)
+    assert all("secret" not in stream.getvalue() for stream in lines.values())
+
+
+def test_lines_of_others_are_events_without_fields(lines: dict[LogFormat, io.StringIO]) -> None:
+    try:
+        int("boom")
+    except ValueError:
+        logging.getLogger("speech.other").exception("it is %s", "broken")
+
+    entry = as_json(lines)
+    assert (entry["level"], entry["event"]) == ("error", "it is broken")
+    assert entry["exception"].endswith("'boom'")
+    text = lines["text"].getvalue()
+    assert "ERROR it is broken\nTraceback" in text
+    assert text.endswith("'boom'\n")

@@ -53,6 +53,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "gap_timeout_seconds": ("0.5", 0.5),
     "shutdown_grace_seconds": ("1", 1.0),
     "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
 }
 WRONG = {
     "port": "65536",
@@ -78,6 +79,7 @@ WRONG = {
     "gap_timeout_seconds": "",
     "shutdown_grace_seconds": "-0.1",
     "log_level": "loud",
+    "log_format": "xml",
 }
 EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 
