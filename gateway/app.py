@@ -15,13 +15,16 @@ from gateway.api.keys import RequireKey
 from gateway.api.limits import BodyLimit
 from gateway.api.request_id import RequestId
 from gateway.api.root_path import RootPath
+from gateway.api.tracing import TraceRequest
 from gateway.lifespan import make_lifespan
+from gateway.settings import SettingsError
 from gateway.speech.aliases import load_aliases
 from gateway.speech.voice_file import load_voices
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.speech.synthesizer import Synthesizer
+    from gateway.telemetry.tracing import OtlpTracer
 
 EXPOSED_HEADERS = (
     "content-disposition",
@@ -44,21 +47,35 @@ def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> Fa
     """
     aliases = load_aliases(settings.aliases_file, settings.models)
     voices = load_voices(settings.voices_file, settings.models)
+    tracer = _tracer(settings.otlp_endpoint)
     app = FastAPI(
         title="speech-gateway",
         version=version("speech-gateway"),
-        lifespan=make_lifespan(settings, aliases, voices, synthesizer),
+        lifespan=make_lifespan(settings, aliases, voices, synthesizer, tracer),
         # For the button on the page of /docs; RequireKey is what asks for the key.
         dependencies=[Depends(HTTPBearer(auto_error=False))] if settings.known_keys else [],
     )
     envelope.install(app)
     for router in (speech.router, catalogue.router, health.router):
         app.include_router(router)
-    _add_middleware(app, settings)
+    _add_middleware(app, settings, tracer)
     return app
 
 
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
+def _tracer(endpoint: str) -> OtlpTracer | None:
+    if not endpoint:
+        return None
+    try:
+        from gateway.telemetry.tracing import OtlpTracer  # noqa: PLC0415  It needs an extra.
+    except ImportError as error:
+        raise SettingsError(
+            f"SPEECH_OTLP_ENDPOINT is set, but tracing is not installed ({error}): "
+            "pip install 'speech-gateway[tracing]'"
+        ) from error
+    return OtlpTracer(endpoint)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, tracer: OtlpTracer | None) -> None:
     """Add what lies around the routes, from the inside out."""
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(
@@ -67,6 +84,8 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     # Starlette has one of its own outside of all that is added, where an answer would have
     # neither its id nor what lets a browser read it.
     app.add_middleware(ServerErrorMiddleware, handler=envelope.unexpected_error)
+    if tracer is not None:
+        app.add_middleware(TraceRequest, tracer=tracer)
     app.add_middleware(RequestId)
     if settings.root_path:
         app.add_middleware(RootPath, root_path=settings.root_path)

@@ -15,7 +15,7 @@ from gateway.speech.speaker import Speaker
 from gateway.speech.voice_cache import VoiceCache
 from gateway.speech.voices import Voices
 from gateway.telemetry.collectors import UpstreamCollector
-from gateway.telemetry.logging import log_record
+from gateway.telemetry.logging import log_record, trace_record
 from gateway.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from gateway.speech.record import SpeechRecord
     from gateway.speech.synthesizer import Synthesizer
     from gateway.speech.voice_file import FileVoices
-
+    from gateway.telemetry.tracing import OtlpTracer
 
 log = logging.getLogger("speech.gateway")
 
 
 def make_lifespan(
-    settings: Settings, aliases: Aliases, of_file: FileVoices, synthesizer: Synthesizer | None
+    settings: Settings,
+    aliases: Aliases,
+    of_file: FileVoices,
+    synthesizer: Synthesizer | None,
+    tracer: OtlpTracer | None = None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     """Return the app's lifespan; it starts without Triton too and says so in /readyz."""
 
@@ -43,6 +47,8 @@ def make_lifespan(
     async def lifespan(_: FastAPI) -> AsyncGenerator[State, None]:
         async with AsyncExitStack() as stack:
             stack.enter_context(_logged(settings))
+            if tracer is not None:
+                stack.push_async_callback(tracer.aclose)
             backend = synthesizer
             if backend is None:
                 triton = TritonSynthesizer(settings)
@@ -62,7 +68,11 @@ def make_lifespan(
 
 @contextmanager
 def _logged(settings: Settings) -> Generator[None, None, None]:
-    fields = {"models": ",".join(settings.models), "triton": settings.triton_address}
+    fields = {
+        "models": ",".join(settings.models),
+        "triton": settings.triton_address,
+        "traces": settings.otlp_endpoint or None,
+    }
     log.info("gateway.started", extra={"fields": fields})
     started_at_seconds = time.monotonic()
     yield
@@ -87,6 +97,7 @@ def _state(
     def on_closed(record: SpeechRecord) -> None:
         metrics.observe(record)
         log_record(record)
+        trace_record(record)
 
     service = SpeechService(
         synthesizer,

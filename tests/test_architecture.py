@@ -68,6 +68,7 @@ PLACES = {
     "sentencex": ("gateway/text/",),
     "unicode_rbnf": ("gateway/text/spelling.py",),
     "prometheus_client": ("gateway/telemetry/",),
+    "opentelemetry": ("gateway/telemetry/tracing.py",),
     "torch": ("triton/speech_backend/",),
     "transformers": (
         "triton/speech_backend/audio_tokenizer.py",

@@ -19,6 +19,7 @@ from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
 from gateway.speech.languages import language_of
 from gateway.speech.service import SpeechStream
+from gateway.speech.span import NO_SPAN
 from gateway.speech.types import SpeechJob
 from gateway.text.policy import TextPolicy
 
@@ -114,6 +115,7 @@ def make_job(body: SpeechBody, request: Request, state: State) -> SpeechJob:
         pause_seconds=_given(body.text_options.pause_seconds, settings.segment_pause_seconds),
         language=language_of(body.language),
         caller=request.state.caller,
+        span=getattr(request.state, "span", NO_SPAN),
     )
 
 

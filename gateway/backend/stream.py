@@ -18,7 +18,7 @@ from gateway.errors import BackendUnavailableError, SpeechError
 from gateway.speech.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
+    from collections.abc import AsyncGenerator, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from tritonclient.grpc import service_pb2
@@ -55,6 +55,7 @@ class StreamCaller:
         request: service_pb2.ModelInferRequest,
         cancel: service_pb2.ModelInferRequest | None,
         deadline: Deadline,
+        metadata: Sequence[tuple[str, str]] = (),
     ) -> AsyncGenerator[service_pb2.ModelInferResponse, None]:
         """Yield the data responses of `request`; return after FINAL.
 
@@ -64,7 +65,7 @@ class StreamCaller:
         """
         # The deadline is ours to keep; gRPC's own, a little later, ends what we cannot.
         rpc_seconds = deadline.remaining_seconds() + WIND_DOWN_SECONDS
-        call = _Call(self._stub.ModelStreamInfer(timeout=rpc_seconds))
+        call = _Call(self._stub.ModelStreamInfer(timeout=rpc_seconds, metadata=metadata))
         patience_seconds = self._limits.first_response_seconds
         try:
             async with _patience(patience_seconds, deadline):

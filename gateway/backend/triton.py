@@ -84,9 +84,10 @@ class TritonSynthesizer:
         unique_id = f"{context.request_id}.{secrets.token_hex(4)}"
         message = contract.request(request, unique_id)
         expected_offset = 0
-        with self._outages(model), self.counts.stream(model, self._address):
+        call = context.span.child("triton.stream", is_call=True, model=model, replica=self._address)
+        with self._outages(model), self.counts.stream(model, self._address), call as span:
             cancel = contract.cancel(unique_id)
-            calling = self._caller.stream(message, cancel, context.deadline)
+            calling = self._caller.stream(message, cancel, context.deadline, span.headers())
             async with aclosing(calling) as responses:
                 async for response in responses:
                     chunk = contract.chunk(response)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
+from pydantic import field_validator
 from pydantic_settings import BaseSettings
+
+COLLECTOR = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
 
 
 class TelemetrySettings(BaseSettings):
@@ -14,3 +18,15 @@ class TelemetrySettings(BaseSettings):
     """How much is logged."""
     log_format: Literal["text", "json"] = "text"
     """How a log line is written: words and key=value, or a JSON object."""
+    otlp_endpoint: str = ""
+    """Base URL of an OTLP/HTTP collector of traces (`http://collector:4318`); empty: no traces."""
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _is_collector(cls, value: str) -> str:
+        if value and not COLLECTOR.fullmatch(value):
+            raise ValueError(
+                "must be empty or like http://collector:4318, the port of OTLP over HTTP; a "
+                "password goes into OTEL_EXPORTER_OTLP_HEADERS"
+            )
+        return value

@@ -130,7 +130,8 @@ class SpeechService:
             stack.callback(self._close, record)
             with record.failures():
                 async with job.deadline.limit("no audio before the deadline"):
-                    await stack.enter_async_context(self._admission.permit(job.caller))
+                    with job.span.child("speech.permit"):
+                        await stack.enter_async_context(self._admission.permit(job.caller))
                     record.admitted()
                     voice = await self._voices.named(job.model, job.voice)
                     segments = speakable(await self._segments(job, voice))
@@ -163,13 +164,15 @@ class SpeechService:
     ) -> AsyncGenerator[PcmChunk, None]:
         request = replace(request, target_text=text)
         asked_at_seconds: float | None = None
-        async with aclosing(self._speaker.speak(voice, request, record.context)) as chunks:
-            async for chunk in chunks:
-                if len(chunk.samples):
-                    record.arrived(asked_at_seconds)
-                yield chunk
-                # While this one was taken, nobody waited for the model.
-                asked_at_seconds = record.clock()
+        with record.job.span.child("speech.segment", characters=len(text)) as span:
+            context = replace(record.context, span=span)
+            async with aclosing(self._speaker.speak(voice, request, context)) as chunks:
+                async for chunk in chunks:
+                    if len(chunk.samples):
+                        record.arrived(asked_at_seconds)
+                    yield chunk
+                    # While this one was taken, nobody waited for the model.
+                    asked_at_seconds = record.clock()
 
     def _pipeline(
         self, job: SpeechJob, request: SynthesisRequest, from_hz: int | None

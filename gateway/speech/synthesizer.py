@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.speech.span import NO_SPAN
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.errors import SpeechError
     from gateway.speech.deadline import Deadline
+    from gateway.speech.span import Span
     from gateway.speech.types import TextLimits, Voice, VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
 
@@ -23,6 +26,7 @@ class CallContext:
 
     request_id: str
     deadline: Deadline
+    span: Span = NO_SPAN
     replicas: list[str] = field(default_factory=list)
     """Those that were asked to speak, in the order in which they first were."""
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gateway.speech.span import NO_SPAN
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gateway.speech.deadline import Deadline
+    from gateway.speech.span import Span
     from gateway.text.policy import TextPolicy
 
 SAMPLE_RATE_HZ = 24_000
@@ -108,3 +111,4 @@ class SpeechJob:
     pause_seconds: float = 0.0
     language: str | None = None
     caller: str = ANONYMOUS
+    span: Span = NO_SPAN

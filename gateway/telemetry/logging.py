@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gateway.errors import InvalidRequestError
+from gateway.speech.span import NO_SPAN
 
 if TYPE_CHECKING:
     from gateway.errors import SpeechError
@@ -68,8 +69,23 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
 def log_record(record: SpeechRecord) -> None:
     """Write the line of a request that has ended."""
     level = logging.WARNING if record.outcome in ("failed", "timed_out") else logging.INFO
+    fields = _described(record) | {"detail": _detail(record.error)}
+    log.log(level, "speech.%s", record.outcome, extra={"fields": fields})
+
+
+def trace_record(record: SpeechRecord) -> None:
+    """Say the same in the request's span, where it has one."""
+    span = record.job.span
+    if span is NO_SPAN:
+        return
+    span.set(outcome=record.outcome, **_described(record))
+    if record.error is not None:
+        span.fail(record.error)
+
+
+def _described(record: SpeechRecord) -> dict[str, str | float | None]:
     job, error = record.job, record.error
-    fields = {
+    return {
         "request_id": job.request_id,
         "caller": job.caller,
         "model": job.model,
@@ -84,15 +100,13 @@ def log_record(record: SpeechRecord) -> None:
         "total_seconds": record.total_seconds,
         "underrun_seconds": record.player.underrun_seconds,
         "finish_reason": record.finish_reason,
-        "error": error and error.code,
-        "param": error and error.param,
-        "detail": error and _detail(error),
+        "error": error.code if error else None,
+        "param": error.param if error else None,
     }
-    log.log(level, "speech.%s", record.outcome, extra={"fields": fields})
 
 
-def _detail(error: SpeechError) -> str | None:
-    if isinstance(error, InvalidRequestError):
+def _detail(error: SpeechError | None) -> str | None:
+    if error is None or isinstance(error, InvalidRequestError):
         return None  # The message may quote the text.
     return error.detail or error.message
 

@@ -30,6 +30,8 @@ class Seen:
 
     requests: list[SynthesisRequest] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
+    metadata: list[dict[str, str]] = field(default_factory=list)
+    """What came with each stream beside its messages."""
     started: Tally = field(default_factory=Tally)
     finished: Tally = field(default_factory=Tally)
     """The model came to the end of its script, whether that is FINAL, an error or neither."""
@@ -73,6 +75,7 @@ class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
         return await self.tokenizer.infer(request, context)
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
+        self.seen.metadata.append(dict(context.invocation_metadata()))
         context = _Answers(context)
         incoming = aiter(requests)
         reading = asyncio.ensure_future(_next(incoming))

@@ -54,6 +54,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "shutdown_grace_seconds": ("1", 1.0),
     "log_level": ("debug", "debug"),
     "log_format": ("json", "json"),
+    "otlp_endpoint": ("http://collector:4318", "http://collector:4318"),
 }
 WRONG = {
     "port": "65536",
@@ -80,6 +81,7 @@ WRONG = {
     "shutdown_grace_seconds": "-0.1",
     "log_level": "loud",
     "log_format": "xml",
+    "otlp_endpoint": "collector:4317",
 }
 EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 
