@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 import numpy as np
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import (
     deserialize_bytes_tensor,
     np_to_triton_dtype,
@@ -18,6 +18,7 @@ from tritonclient.utils import (
 )
 
 from fakes.script import Abort, Fail, Garbage, Gate, Hang, Misplaced, Pause, Script, Tally
+from fakes.statistics import StatisticsServicer
 from speech_wire import CANCEL_PARAMETER, PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
@@ -48,17 +49,14 @@ class Seen:
         return self.started.count - self.ended.count
 
 
-class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):
+class Servicer(StatisticsServicer):
     def __init__(self, models: tuple[str, ...]) -> None:
-        self.models = models
+        super().__init__(models)
         self.script = Script()
         self.tokenizer: FakeTokenizer | None = None
         self.seen = Seen()
 
-    async def ServerReady(self, _: Any, __: Any) -> Any:  # noqa: N802  gRPC's name
-        return service_pb2.ServerReadyResponse(ready=True)
-
-    async def ModelReady(self, request: Any, _: Any) -> Any:  # noqa: N802
+    async def ModelReady(self, request: Any, _: Any) -> Any:  # noqa: N802  gRPC's name
         is_ready = self.script.is_ready and request.name in self.models
         return service_pb2.ModelReadyResponse(ready=is_ready)
 

@@ -39,6 +39,7 @@ from fakes.servicer import Seen, Servicer
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from fakes.statistics import FakeStatistics
     from fakes.tokenizer import FakeTokenizer
 
 __all__ = [
@@ -99,6 +100,11 @@ class FakeTriton:
     @tokenizer.setter
     def tokenizer(self, tokenizer: FakeTokenizer | None) -> None:
         self._servicer.tokenizer = tokenizer
+
+    @property
+    def statistics(self) -> FakeStatistics:
+        """What it says of itself; change it at any time."""
+        return self._servicer.statistics
 
     @property
     def seen(self) -> Seen:
