@@ -1,0 +1,129 @@
+"""Asks every replica for its statistics, again and again, and shows what came to a board."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import httpx
+
+from gateway.backend.statistics import Replica, ReplicaStatistics, ask_statistics
+from gateway.errors import SpeechError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+log = logging.getLogger("speech.triton")
+
+DEADLINE_SECONDS = 3.0
+"""How long a replica may take to answer; less where the interval is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The outcome of asking a replica once; `taken_at_seconds` is monotonic time."""
+
+    replica: str
+    taken_at_seconds: float
+    duration_seconds: float
+    statistics: ReplicaStatistics | None
+    error: SpeechError | None = None
+    """Why there are no statistics."""
+
+
+class Board(Protocol):
+    """Where snapshots are shown."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show this one in place of the replica's last; raises ValueError if its page is none."""
+
+    def keep(self, names: Collection[str]) -> None:
+        """Show the replicas of these names, and no others."""
+
+
+class StatisticsPoller:
+    """Polls the replicas there are at the time, all at once. Make it inside the event loop."""
+
+    def __init__(
+        self,
+        replicas: Callable[[], Collection[Replica]],
+        board: Board,
+        interval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._replicas = replicas
+        self._board = board
+        self._interval_seconds = interval_seconds
+        # A round is over before the next is due, so one that hangs delays no other.
+        self._deadline_seconds = min(DEADLINE_SECONDS, interval_seconds)
+        self._clock = clock
+        self._http = httpx.AsyncClient(trust_env=False, timeout=self._deadline_seconds)
+        self._errors: dict[str, str] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Poll until `aclose`."""
+        self._task = asyncio.create_task(self._run())
+
+    async def aclose(self) -> None:
+        """Stop polling."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._http.aclose()
+
+    async def poll(self) -> None:
+        """Ask every replica once."""
+        replicas = tuple(self._replicas())
+        self._keep(replicas)
+        await asyncio.gather(*map(self._ask, replicas))
+        self._keep(self._replicas())
+
+    async def _run(self) -> None:
+        while True:
+            started_at = self._clock()
+            await self.poll()
+            await asyncio.sleep(max(0.0, started_at + self._interval_seconds - self._clock()))
+
+    async def _ask(self, replica: Replica) -> None:
+        started_at = self._clock()
+        statistics, error = None, None
+        try:
+            statistics = await ask_statistics(replica, self._http, self._deadline_seconds)
+        except SpeechError as reason:
+            error = reason
+        now = self._clock()
+        page_error = statistics.metrics_error if statistics else ""
+        try:
+            self._board.update(Snapshot(replica.name, now, now - started_at, statistics, error))
+        except ValueError as reason:
+            page_error = f"http://{replica.metrics_address}/metrics: {reason}"
+        self._log_change(replica.name, error, page_error)
+
+    def _keep(self, replicas: Collection[Replica]) -> None:
+        names = {replica.name for replica in replicas}
+        self._board.keep(names)
+        self._errors = {name: words for name, words in self._errors.items() if name in names}
+
+    def _log_change(self, replica: str, error: SpeechError | None, page_error: str) -> None:
+        # Details of one and the same failure differ from time to time.
+        words = error.message if error else page_error
+        if words == self._errors.get(replica, ""):
+            return
+        self._errors[replica] = words
+        if error:
+            log.warning(
+                "triton.no_statistics replica=%s error=%s detail=%s",
+                replica,
+                ascii(words),
+                ascii(error.detail),
+            )
+        elif page_error:
+            log.warning("triton.no_metrics_page replica=%s error=%s", replica, ascii(words))
+        else:
+            log.info("triton.statistics_again replica=%s", replica)
