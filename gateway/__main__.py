@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             host=options.host,
             port=options.port,
             triton_address=options.triton,
+            triton_metrics_address=options.triton_metrics,
             client_api_key=options.api_key,
             models=options.models,
             model_dir=options.model_dir,
@@ -58,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
     )
-    parser.set_defaults(api_key=None, model_dir=None)
+    parser.set_defaults(api_key=None, model_dir=None, triton_metrics=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", parents=[shared], help="start a local Triton and the service")
     up.add_argument(
@@ -66,6 +67,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.set_defaults(run=lambda settings, _: local.up(settings))
     serve = commands.add_parser("serve", parents=[shared], help="run the service alone")
+    serve.add_argument(
+        "--triton-metrics",
+        metavar="HOST:PORT",
+        help="Triton's metrics page (SPEECH_TRITON_METRICS_ADDRESS)",
+    )
     serve.set_defaults(run=_serve)
     speak = commands.add_parser("say", parents=[shared], help="speak a text into a file")
     speak.add_argument("text")

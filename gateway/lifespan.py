@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from gateway.api.deps import State
+from gateway.backend.poller import StatisticsPoller
 from gateway.backend.triton import TritonSynthesizer
 from gateway.speech.admission import Admission, Limits
 from gateway.speech.service import SpeechService
@@ -61,6 +62,14 @@ def make_lifespan(
             state = _state(settings, aliases, voices, speaker, backend)
             if isinstance(backend, TritonSynthesizer):
                 state["metrics"].registry.register(UpstreamCollector(backend.counts))
+                if settings.statistics_interval_seconds:
+                    poller = StatisticsPoller(
+                        backend.replicas,
+                        state["metrics"].triton,
+                        settings.statistics_interval_seconds,
+                    )
+                    stack.push_async_callback(poller.aclose)
+                    poller.start()
             yield state
 
     return lifespan

@@ -128,12 +128,17 @@ def _children(settings: Settings) -> tuple[Child, Child]:
     python = [sys.executable, "-I", "-m"]
     engine = [*python, "engine", "serve", "--host", host, "--grpc-port", port, *models]
     metrics_port = str(int(port) + 1)
+    metrics = ["--triton-metrics", f"{settings.triton_address.rsplit(':', 1)[0]}:{metrics_port}"]
     serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]
     return (
         Child("triton", [*engine, "--metrics-port", metrics_port]),
         Child(
             "gateway",
-            [*serve, "--triton", settings.triton_address, "--models", ",".join(settings.models)],
+            [
+                *serve,
+                *("--triton", settings.triton_address, *metrics),
+                *("--models", ",".join(settings.models)),
+            ],
         ),
     )
 

@@ -11,6 +11,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.backend.classify import classify
 from gateway.backend.contracts import ModelContract, read_contract
+from gateway.backend.statistics import Replica
 from gateway.backend.stream import StreamCaller, StreamLimits
 from gateway.backend.tokenizer import TokenizerContract, read_tokenizer
 from gateway.backend.upstream import UpstreamCounts
@@ -55,6 +56,7 @@ class TritonSynthesizer:
         self._default_rate_hz = settings.default_sample_rate_hz
         limits = StreamLimits(settings.first_audio_timeout_seconds, settings.gap_timeout_seconds)
         self._address = settings.triton_address
+        self._metrics_address = settings.triton_metrics_address
         self._connect_seconds = settings.connect_timeout_seconds
         # Despite its name, this is how long gRPC gives an attempt to connect (else 20 s).
         patience = ("grpc.min_reconnect_backoff_ms", round(self._connect_seconds * 1000))
@@ -71,6 +73,10 @@ class TritonSynthesizer:
         """Close the channel, after the calls that were given up have ended."""
         await self._caller.aclose()
         await self._channel.close()
+
+    def replicas(self) -> tuple[Replica, ...]:
+        """Return the Tritons there are now, for whoever asks for their statistics."""
+        return (Replica(self._address, self._stub, self._metrics_address),)
 
     async def stream(
         self, model: str, request: SynthesisRequest, context: CallContext

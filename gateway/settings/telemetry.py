@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 COLLECTOR = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
@@ -20,6 +20,8 @@ class TelemetrySettings(BaseSettings):
     """How a log line is written: words and key=value, or a JSON object."""
     otlp_endpoint: str = ""
     """Base URL of an OTLP/HTTP collector of traces (`http://collector:4318`); empty: no traces."""
+    statistics_interval_seconds: float = Field(default=5.0, ge=0)
+    """How often Triton is asked for the statistics that /metrics shows; 0: never."""
 
     @field_validator("otlp_endpoint")
     @classmethod

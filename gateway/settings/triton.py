@@ -15,6 +15,8 @@ class TritonSettings(BaseSettings):
 
     triton_address: str = "127.0.0.1:8001"
     """host:port of Triton's gRPC."""
+    triton_metrics_address: Maybe[str] = None
+    """host:port of Triton's own metrics page, whose figures of the GPU /metrics has too."""
     model_dir: Maybe[Path] = None
     """Checkpoint of Spark-TTS: `up` starts a Triton that speaks with it."""
     models: Listed[str] = Field(
@@ -33,9 +35,11 @@ class TritonSettings(BaseSettings):
     gap_timeout_seconds: float = Field(default=10.0, gt=0)
     """How long Triton may be silent between two chunks: a killed model says nothing at all."""
 
-    @field_validator("triton_address")
+    @field_validator("triton_address", "triton_metrics_address")
     @classmethod
-    def _has_port(cls, value: str) -> str:
+    def _has_port(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         host, _, port = value.rpartition(":")
         is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 2**16
         if not host or "/" in value or not is_port:

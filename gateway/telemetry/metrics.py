@@ -19,6 +19,7 @@ from gateway.errors import CODES, REFUSALS, OverloadedError
 from gateway.speech.playback import START_BUFFER_SECONDS
 from gateway.speech.record import GAP_BUCKETS_SECONDS, OUTCOMES, STAGES, SUSPICIONS
 from gateway.telemetry.collectors import BucketsCollector
+from gateway.telemetry.triton_statistics import TritonStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ REALTIME_FACTOR_BUCKETS = (
 
 
 class Metrics:
-    """The gateway's own figures, in a registry that others may add to."""
+    """The gateway's own figures, in a registry that others may add to, and Triton's beside it."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Metrics:
         in_flight: Callable[[], float],
         waiting: Callable[[], float],
     ) -> None:
+        self.triton = TritonStatistics()
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -214,4 +216,4 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return the text that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) + self.triton.exposition()

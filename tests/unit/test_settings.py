@@ -25,6 +25,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     ),
     "client_api_key": ("correct-horse", SecretStr("correct-horse")),
     "triton_address": ("triton:9001", "triton:9001"),
+    "triton_metrics_address": ("triton:9002", "triton:9002"),
     "model_dir": ("Spark-TTS-0.5B", Path("Spark-TTS-0.5B")),
     "models": ("hibari, spark ,", ("hibari", "spark")),
     "default_sample_rate_hz": ("22050", 22050),
@@ -55,10 +56,12 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "log_level": ("debug", "debug"),
     "log_format": ("json", "json"),
     "otlp_endpoint": ("http://collector:4318", "http://collector:4318"),
+    "statistics_interval_seconds": ("2.5", 2.5),
 }
 WRONG = {
     "port": "65536",
     "triton_address": "grpc://triton:8001",
+    "triton_metrics_address": "http://triton:8002",
     "models": " , ",
     "default_sample_rate_hz": "7999",
     "keep_native_rate": "maybe",
@@ -82,6 +85,7 @@ WRONG = {
     "log_level": "loud",
     "log_format": "xml",
     "otlp_endpoint": "collector:4317",
+    "statistics_interval_seconds": "-1",
 }
 EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 
