@@ -14,7 +14,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-bicodec bench-look-ahead gpu-bench soak clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-scrape bench-bicodec bench-look-ahead gpu-bench soak clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ format: $(VENV)/test.stamp ## Format the code.
 
 bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one.
 	$(BIN)/python tests/bench/hop.py
+
+bench-scrape: $(VENV)/test.stamp ## Measure what a scrape of /metrics costs with 20 Tritons.
+	$(BIN)/python tests/bench/scrape.py
 
 bench-bicodec: $(SPARK)/test.stamp ## Measure the codec's speed and its error in half precision.
 	$(SPARK)/bin/python tests/bench/bicodec.py
