@@ -1,4 +1,4 @@
-"""Command line: `up`, `serve`, `say` and `check`. Parses, loads the settings, calls."""
+"""Command line: `up`, `serve`, `say`, `check`, `stats`. Parses, loads the settings, calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import math
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from gateway import check, local, say
+from gateway import check, local, say, stats
 from gateway.app import create_app
 from gateway.settings import SettingsError, load_settings, unknown_settings
 from gateway.telemetry.logging import configure_logging
@@ -91,7 +91,43 @@ def _parser() -> argparse.ArgumentParser:
     speak.set_defaults(run=_say)
     probe = commands.add_parser("check", parents=[shared], help="say what works and what not")
     probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
+    _add_stats(commands, shared)
     return parser
+
+
+def _add_stats(commands: Any, shared: argparse.ArgumentParser) -> None:
+    figures = commands.add_parser(
+        "stats",
+        parents=[shared],
+        help="show what Triton says of itself, or what it did while a command ran",
+    )
+    ways = figures.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--watch",
+        nargs="?",
+        type=_seconds,
+        const=stats.WATCH_SECONDS,
+        metavar="SECONDS",
+        help="show it again and again (every %(const)g s) until Ctrl-C",
+    )
+    ways.add_argument("command", nargs="*", default=[], help="after --: run it and show the rest")
+    figures.add_argument("--json", action="store_true", help="the same as JSON")
+    figures.set_defaults(run=_stats)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time to wait; give seconds above 0")
+    return seconds
+
+
+def _stats(settings: Settings, options: argparse.Namespace) -> int:
+    if options.command:
+        return stats.around(settings, options.command, as_json=options.json)
+    if options.watch:
+        return stats.watch(settings, options.watch, as_json=options.json)
+    return stats.show(settings, as_json=options.json)
 
 
 def _serve(settings: Settings, _: argparse.Namespace) -> int:

@@ -46,6 +46,8 @@ PLACES = {
         "gateway/app.py",
         "gateway/lifespan.py",
         "gateway/check.py",
+        "gateway/stats.py",
+        "gateway/stats_table.py",
     ),
     "fastapi": ("gateway/api/", "gateway/app.py", "gateway/lifespan.py"),
     "starlette": ("gateway/api/", "gateway/app.py", "gateway/lifespan.py"),
