@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  Triton's place
 GAP_SECONDS = 3.0
+POLL_SECONDS = 0.2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +57,8 @@ def start_gateway(ports: Ports) -> Process:
             "SPEECH_GAP_TIMEOUT_SECONDS": str(GAP_SECONDS),
             # So that a text that is not to be split is one call of the model, however long.
             "SPEECH_SEGMENT_CHARACTERS": "4096",
+            "SPEECH_STATISTICS_INTERVAL_SECONDS": str(POLL_SECONDS),
+            "SPEECH_TRITON_METRICS_ADDRESS": f"127.0.0.1:{ports.metrics}",
             "PATH": "/usr/bin:/bin",
         },
     )
