@@ -80,9 +80,7 @@ class StatisticsPoller:
 
     async def poll(self) -> None:
         """Ask every replica once."""
-        replicas = tuple(self._replicas())
-        self._keep(replicas)
-        await asyncio.gather(*map(self._ask, replicas))
+        await asyncio.gather(*map(self._ask, self._replicas()))
         self._keep(self._replicas())
 
     async def _run(self) -> None:
