@@ -86,7 +86,11 @@ class StatisticsPoller:
     async def _run(self) -> None:
         while True:
             started_at = self._clock()
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:
+                # A fault of ours in one round must not leave the figures as they are for ever.
+                log.exception("triton.poll_failed")
             await asyncio.sleep(max(0.0, started_at + self._interval_seconds - self._clock()))
 
     async def _ask(self, replica: Replica) -> None:

@@ -14,7 +14,7 @@ import httpx
 from tritonclient.grpc import service_pb2
 
 from gateway.backend.classify import classify
-from gateway.errors import MisconfiguredError
+from gateway.errors import BackendUnavailableError, MisconfiguredError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +121,8 @@ async def ask_statistics(
             return await method(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             raise classify(error.code(), error.details() or "") from error
+        except grpc.aio.UsageError as error:
+            raise BackendUnavailableError("the channel to Triton is closed") from error
 
     answers: Any = await asyncio.gather(
         ask(stub.ModelStatistics, service_pb2.ModelStatisticsRequest()),
@@ -132,6 +134,9 @@ async def ask_statistics(
         return_exceptions=True,
     )
     for answer in answers:
+        if isinstance(answer, asyncio.CancelledError):
+            # Of a call, by gRPC: were it this task, it would not have come here.
+            raise BackendUnavailableError("the channel to Triton was closed")
         if isinstance(answer, BaseException):
             raise answer
     statistics, server, metadata, index, (page, error) = answers

@@ -51,6 +51,7 @@ class World:
     def __init__(self, a: FakeTriton, b: FakeTriton) -> None:
         self.a, self.b = a, b
         self.names = ["a", "b"]
+        self.faults = 0
         self.page_of_a: str | None = None
         self.board = Board()
         self._stubs: dict[str, Any] = {}
@@ -71,6 +72,9 @@ class World:
                 await poller.aclose()
 
     def _replicas(self) -> list[Replica]:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("a fault")
         pages = {"a": self.page_of_a}
         return [Replica(name, self._stubs[name], pages.get(name)) for name in self.names]
 
@@ -170,6 +174,21 @@ def test_it_goes_on_by_itself_and_ends_when_closed(world: World) -> None:
     asyncio.run(watch())
 
     assert world.board.snapshots.keys() == {"b"}
+
+
+def test_a_fault_in_one_round_is_logged_and_the_next_is_made(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def watch() -> None:
+        world.faults = 1
+        async with world.polled(interval_seconds=0.05) as poller:
+            poller.start()
+            await world.board.has("b")
+
+    asyncio.run(watch())
+
+    assert caplog.records[0].getMessage() == "triton.poll_failed"
+    assert caplog.records[0].exc_info
 
 
 def test_what_changes_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:

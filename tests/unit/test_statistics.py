@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import httpx
 import pytest
-from tritonclient.grpc import service_pb2_grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from fakes.statistics import FakeMetricsPage, model_statistics
 from fakes.triton import FakeTriton
@@ -118,6 +118,29 @@ def test_a_triton_that_is_away_is_an_error(triton: FakeTriton) -> None:
 
     with pytest.raises(BackendUnavailableError, match="cannot be reached"):
         ask(triton)
+
+
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_a_channel_that_is_closed_is_an_error_and_no_cancellation(
+    triton: FakeTriton, *, is_asked_before: bool
+) -> None:
+    """Whoever asks goes on with other replicas."""
+    triton.statistics.is_hanging = True
+
+    async def asking() -> None:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            channel = grpc.aio.insecure_channel(triton.address)
+            await channel.channel_ready()
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            asked: Any = ask_statistics(Replica("one", stub), http, 5.0)
+            if is_asked_before:
+                asked = asyncio.ensure_future(asked)
+                await stub.ServerReady(service_pb2.ServerReadyRequest())
+            await channel.close()
+            await asked
+
+    with pytest.raises(BackendUnavailableError, match="closed"):
+        asyncio.run(asking())
 
 
 def test_the_metrics_page_comes_with_it(triton: FakeTriton, page: FakeMetricsPage) -> None:
