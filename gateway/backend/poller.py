@@ -124,13 +124,10 @@ class StatisticsPoller:
             return
         self._errors[replica] = words
         if error:
-            log.warning(
-                "triton.no_statistics replica=%s error=%s detail=%s",
-                replica,
-                ascii(words),
-                ascii(error.detail),
-            )
+            fields = {"replica": replica, "error": error.code, "detail": f"{error} {error.detail}"}
+            log.warning("triton.no_statistics", extra={"fields": fields})
         elif page_error:
-            log.warning("triton.no_metrics_page replica=%s error=%s", replica, ascii(words))
+            fields = {"replica": replica, "detail": page_error}
+            log.warning("triton.no_metrics_page", extra={"fields": fields})
         else:
-            log.info("triton.statistics_again replica=%s", replica)
+            log.info("triton.statistics_again", extra={"fields": {"replica": replica}})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  Triton's place
 GAP_SECONDS = 3.0
-POLL_SECONDS = 0.2
+POLL_SECONDS = 1.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,7 +19,7 @@ STAGES = {
     "compute_output": "compute_output",
 }
 SOON_SECONDS = 10.0
-"""Fifty polls, for a machine that is busy; here it takes one."""
+"""Ten polls, for a machine that is busy; here it takes one."""
 
 
 def figures(port: int) -> dict[tuple[str, ...], float]:

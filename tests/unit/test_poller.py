@@ -205,10 +205,17 @@ def test_what_changes_is_logged_once(world: World, caplog: pytest.LogCaptureFixt
 
     asyncio.run(watch())
 
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 2
-    assert lines[0].startswith("triton.no_statistics replica=a error='Triton refuses the gateway:")
-    assert lines[1] == "triton.statistics_again replica=a"
+    down, again = caplog.records
+    assert down.getMessage() == "triton.no_statistics"
+    assert fields_of(down)["replica"] == "a"
+    assert fields_of(down)["error"] == "misconfigured"
+    assert "restricted protocols need a key" in fields_of(down)["detail"]
+    assert again.getMessage() == "triton.statistics_again"
+    assert fields_of(again) == {"replica": "a"}
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, str]:
+    return getattr(record, "fields", {})
 
 
 @pytest.mark.parametrize(
@@ -225,9 +232,10 @@ def test_a_metrics_page_that_is_none_is_logged(
         snapshots = world.poll()
 
     [record] = caplog.records
-    assert record.getMessage().startswith("triton.no_metrics_page replica=a error=")
-    assert page.address in record.getMessage()
-    assert words in record.getMessage()
+    assert record.getMessage() == "triton.no_metrics_page"
+    assert fields_of(record)["replica"] == "a"
+    assert page.address in fields_of(record)["detail"]
+    assert words in fields_of(record)["detail"]
     assert snapshots["a"].statistics is not None
 
 
