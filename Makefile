@@ -40,6 +40,11 @@ lint: $(VENV)/test.stamp ## Check style, types and the format of the code.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.11 gateway/observability/*.py
+
+.PHONY: dashboards
+dashboards: $(VENV)/test.stamp ## Write Grafana's dashboards from their Python (needs Python 3.11).
+	$(BIN)/python -m gateway.observability
 
 format: $(VENV)/test.stamp ## Format the code.
 	$(BIN)/ruff format .
@@ -71,6 +76,12 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --extra embedded --extra build \
 	  pyproject.toml -o requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --extra build \
+	  --constraint requirements.lock pyproject.toml -o gateway/requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --no-emit-package numpy \
+	  --constraint requirements.lock triton/requirements.in -o triton/requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --extra dev --extra build \
 	  --constraint requirements.lock pyproject.toml -o tests/requirements.lock

@@ -72,6 +72,8 @@ PLACES = {
     "unicode_rbnf": ("gateway/text/spelling.py",),
     "prometheus_client": ("gateway/telemetry/",),
     "opentelemetry": ("gateway/telemetry/tracing.py",),
+    # Nothing that runs needs it: it writes the dashboards.
+    "grafana_foundation_sdk": ("gateway/observability/",),
     "torch": ("triton/speech_backend/",),
     "transformers": (
         "triton/speech_backend/audio_tokenizer.py",
