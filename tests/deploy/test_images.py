@@ -1,0 +1,159 @@
+"""The compose file and the Dockerfiles, as far as they can be read without a daemon."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+from engine.server import EXIT_TIMEOUT_SECONDS, TERM_SECONDS
+from gateway.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
+DOCKERFILES = ("gateway/Dockerfile", "triton/Dockerfile")
+FOLDER = ROOT / "gateway" / "observability"
+
+
+def seconds(duration: str) -> int:
+    return int(duration.removesuffix("s"))
+
+
+def volumes(service: str) -> dict[str, str]:
+    """Return a service's mounts: what is mounted, and where."""
+    mounts = (volume.removesuffix(":ro").rpartition(":") for volume in SERVICES[service]["volumes"])
+    return {source: target for source, _, target in mounts}
+
+
+def test_compose_file_is_one() -> None:
+    """A strict parser of the specification takes it, once variables have their defaults."""
+    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", COMPOSE)
+
+    assert "${" not in text
+    assert set(PyCompose.from_yaml(text).service_names()) == set(SERVICES)
+
+
+def test_nothing_listens_beyond_this_machine() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_images_of_others_are_pinned() -> None:
+    images = [service["image"] for service in SERVICES.values() if "build" not in service]
+
+    assert images
+    assert all(re.search(r":v?\d+\.\d+\.\d+$", image) for image in images)
+
+
+def test_each_file_that_is_mounted_or_built_from_is_there() -> None:
+    sources = [s for name in SERVICES if "volumes" in SERVICES[name] for s in volumes(name)]
+    files = [source for source in sources if source.startswith("./gateway")]
+    builds = [service["build"] for service in SERVICES.values() if "build" in service]
+
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert {build["dockerfile"] for build in builds} == set(DOCKERFILES)
+    for build in builds:
+        text = (ROOT / build["dockerfile"]).read_text(encoding="utf-8")
+        assert f" AS {build['target']}\n" in text if "target" in build else True
+
+
+def test_triton_may_end_before_it_is_killed() -> None:
+    for name in ("triton-cpu", "triton-gpu"):
+        grace = seconds(SERVICES[name]["stop_grace_period"])
+        assert grace > EXIT_TIMEOUT_SECONDS + TERM_SECONDS
+
+
+def test_streams_may_end_before_the_gateway_is_killed() -> None:
+    grace = Settings(_env_file=None).shutdown_grace_seconds
+    assert seconds(SERVICES["gateway"]["stop_grace_period"]) > grace
+
+
+def test_names_agree() -> None:
+    """Prometheus asks the gateway, Grafana Prometheus, the gateway Triton, each by its name."""
+    asked = yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))
+    targets = asked["scrape_configs"][0]["static_configs"][0]["targets"]
+    provisioning = FOLDER / "grafana" / "provisioning"
+    source = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())
+    boards = yaml.safe_load((provisioning / "dashboards" / "speech.yml").read_text())
+
+    assert targets == ["gateway:8080"]
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
+    interval = source["datasources"][0]["jsonData"]["timeInterval"]
+    assert interval == asked["global"]["scrape_interval"]
+    path = boards["providers"][0]["options"]["path"]
+    assert volumes("grafana")["./gateway/observability/grafana/dashboards"] == path
+    for triton in ("triton-cpu", "triton-gpu"):
+        [alias] = SERVICES[triton]["networks"]["default"]["aliases"]
+        assert SERVICES["gateway"]["environment"]["SPEECH_TRITON_ADDRESS"] == f"{alias}:8001"
+
+
+def test_commands_of_the_services_are_understood() -> None:
+    """What follows the images' entry points is known to the engine's command line."""
+    for name in ("triton-cpu", "triton-gpu"):
+        options = ["serve", "--host", "0.0.0.0", *SERVICES[name]["command"]]  # noqa: S104
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "engine", *options, "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        known = done.stdout
+        assert done.returncode == 0, done.stderr
+        named = [option.partition("=")[0] for option in options if option.startswith("--")]
+        assert [option for option in named if option not in known] == []
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_hadolint_has_nothing_to_say(name: str) -> None:
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    assert program is not None
+
+    done = subprocess.run(
+        [program, "--format", "json", ROOT / name], capture_output=True, check=False, timeout=60
+    )
+
+    assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_what_an_image_copies_is_there_and_not_ignored(name: str) -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    text = (ROOT / name).read_text(encoding="utf-8")
+    lines = re.findall(r"^COPY ([^-].*) \S+$", text, re.MULTILINE)
+    copied = [word for line in lines for word in line.split()]
+
+    assert copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+    assert [path for path in copied if f"!{path.split('/')[0]}" not in ignored] == []
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_images_run_as_nobody_in_particular_and_are_asked_how_they_are(name: str) -> None:
+    stages = re.split(r"^FROM ", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    final = [stage for stage in stages if "ENTRYPOINT" in stage]
+
+    assert final
+    for stage in final:
+        assert "\nUSER 10001\n" in stage
+        assert "\nHEALTHCHECK " in stage
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_packages_come_with_hashes_and_ours_without_dependencies(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    installs = [line for line in text.splitlines() if "pip install" in line]
+
+    assert installs
+    assert [i for i in installs if "--require-hashes" not in i and " --no-deps " not in i] == []
