@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from prometheus_client import Metric
 
@@ -29,11 +29,22 @@ def panels(name: str) -> list[dict[str, Any]]:
     return [panel for panel in dashboard(name)["panels"] if panel["type"] != "row"]
 
 
-def queries() -> Iterator[tuple[str, str]]:
-    """Yield dashboard and expression of every panel."""
-    for name in DASHBOARDS:
-        for panel in panels(name):
-            yield from ((name, target["expr"]) for target in panel["targets"])
+class Query(NamedTuple):
+    """What a panel asks, and what its legend says of each line."""
+
+    dashboard: str
+    expression: str
+    legend: str
+
+
+def queries() -> list[Query]:
+    """Return the questions of every panel."""
+    return [
+        Query(name, target["expr"], target["legendFormat"])
+        for name in DASHBOARDS
+        for panel in panels(name)
+        for target in panel["targets"]
+    ]
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -56,7 +67,7 @@ def asked() -> list[str]:
         if one["type"] == "query"
     )
     rules = (rule["expr"] for rule in alerts().values())
-    return [*(expression for _, expression in queries()), *choices, *rules]
+    return [*(query.expression for query in queries()), *choices, *rules]
 
 
 def names(families: Iterable[Metric]) -> set[str]:

@@ -115,7 +115,8 @@ def test_every_choice_is_used_and_every_one_used_is_there(name: str) -> None:
 
 def test_rates_fit_the_scrape_interval_that_grafana_knows() -> None:
     """A window of fixed length is empty where Prometheus asks less often."""
-    fixed = [expr for _, expr in queries() if re.search(r"\[(?!\$__rate_interval\])", expr)]
+    expressions = [query.expression for query in queries()]
+    fixed = [e for e in expressions if re.search(r"\[(?!\$__rate_interval\])", e)]
 
     assert fixed == []
 
