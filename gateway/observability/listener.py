@@ -157,15 +157,16 @@ def _smooth() -> Row:
                 "Gap between two chunks",
                 units.Seconds,
                 *percentiles("speech_chunk_gap_seconds", MODEL, 0.5, 0.99),
-                words="Within one segment, as chunks arrive from Triton. A slow listener holds "
-                "the model up and makes gaps too.",
+                words="How long each further chunk of a segment was waited for. The time in which "
+                "the listener takes nothing is not in it.",
             ),
             graph(
                 "Real-time factor",
                 units.Short,
                 *percentiles("speech_realtime_factor", MODEL, 0.5, 0.95),
                 words="From permit to end, by the seconds of audio; finished requests alone. "
-                "Above 1 nobody can listen without a pause.",
+                "Above 1 nobody can listen without a pause. Who takes audio only as he plays it "
+                "makes it 1.",
             ),
         ],
     )
@@ -243,14 +244,14 @@ def _much() -> Row:
                 "Length of a request",
                 units.Seconds,
                 *percentiles("speech_stream_seconds", MODEL, 0.5, 0.95),
-                words="From acceptance to the end, with any outcome. A listener who reads slowly "
-                "makes it longer.",
+                words="From acceptance to the end, of requests with audio. A listener who reads "
+                "slowly makes it longer.",
             ),
             graph(
                 "Text",
                 units.CountsPerSecond,
                 Series(rate("speech_text_characters_total", MODEL, "model"), "{{model}}"),
-                words="Characters that were asked for.",
+                words="Characters of the texts that got a permit.",
             ),
         ],
     )

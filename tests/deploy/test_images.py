@@ -95,7 +95,9 @@ def test_names_agree() -> None:
     assert volumes("grafana")["./gateway/observability/grafana/dashboards"] == path
     for triton in ("triton-cpu", "triton-gpu"):
         [alias] = SERVICES[triton]["networks"]["default"]["aliases"]
-        assert SERVICES["gateway"]["environment"]["SPEECH_TRITON_ADDRESS"] == f"{alias}:8001"
+        settings = SERVICES["gateway"]["environment"]
+        assert settings["SPEECH_TRITON_ADDRESS"] == f"{alias}:8001"
+        assert settings["SPEECH_TRITON_METRICS_ADDRESS"] == f"{alias}:8002"
 
 
 def test_commands_of_the_services_are_understood() -> None:
