@@ -59,11 +59,11 @@ class Prometheus:
         """Return the sum of what an expression gives now."""
         return sum(value for _, value in self.series(expression))
 
-    def growth(self, counter: str) -> float:
-        """Return by how much a counter has grown, whatever falls back to 0 in between."""
-        [series] = self.get("query", query=f"{counter}[1h]")["result"]
-        values = [float(value) for _, value in series["values"]]
-        return sum(new - old if new >= old else new for old, new in pairwise(values))
+    def triton_requests(self) -> float:
+        """Return by how much Triton's counters have grown, also where they began anew."""
+        found = self.get("query", query="triton_inference_requests_total[1h]")["result"]
+        values = ([float(value) for _, value in series["values"]] for series in found)
+        return sum(new - old if new >= old else new for v in values for old, new in pairwise(v))
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
