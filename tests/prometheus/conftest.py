@@ -13,7 +13,6 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from observability.awaited import AWAITED
 from prometheus.load import Load
 from prometheus.server import Prometheus, until
 from tritonserver.processes import Ports, Process, free_ports
@@ -68,11 +67,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Generator[Story, None, No
             load.ask_for_nothing()
             load.hang_up()
         settle(prometheus, load)
-        if "triton_inference_requests_total" not in AWAITED:
-            until(
-                lambda: prometheus.triton_requests() == counted(ports) - before,
-                "Prometheus has what Triton counts",
-            )
+        until(
+            lambda: prometheus.triton_requests() == counted(ports) - before,
+            "Prometheus has what Triton counts",
+        )
         before_death = counted(ports) - before
         engine.children("tritonserver")[0].kill()
         engine.wait()
