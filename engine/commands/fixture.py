@@ -1,0 +1,36 @@
+"""`fixture`: write a checkpoint of random weights, to try it all without the real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    fixture = commands.add_parser(
+        "fixture", help="write a checkpoint of random weights in the layout of Spark-TTS-0.5B"
+    )
+    fixture.add_argument("output", type=Path, metavar="DIR", help="the folder to write into")
+    size = fixture.add_mutually_exclusive_group(required=True)
+    for name, meaning in (("tiny", "few and narrow layers, 32 MB"), ("full", "real sizes, 4 GB")):
+        size.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=meaning)
+    fixture.add_argument("--seed", type=int, default=0, help="default %(default)s")
+    fixture.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write it, and print its size."""
+    try:
+        from engine.fixture import write_checkpoint  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise EngineError(
+            f"a checkpoint is written with {error.name}: pip install 'speech-gateway[spark]'"
+        ) from error
+    size_bytes = write_checkpoint(options.output, options.size, options.seed)
+    print(f"{options.output}: {size_bytes / 1e6:,.0f} MB")

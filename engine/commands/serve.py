@@ -1,0 +1,95 @@
+"""`serve`: run Triton on a repository, rendered for it or given, and watch over it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from engine import runs
+from engine.commands.models import model_options, render_models
+from engine.installation import find_installation
+from engine.server import Listen, TritonServer
+from engine.supervisor import Patience, Supervisor
+
+log = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    serve = commands.add_parser(
+        "serve", parents=[model_options()], help="run Triton and watch over it"
+    )
+    serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument("--grpc-port", type=_port, default=8001, help="default %(default)s")
+    serve.add_argument("--metrics-port", type=_port, default=8002, help="default %(default)s")
+    for name, default, meaning in (
+        ("--start-timeout", Patience.start_seconds, "until ready"),
+        ("--probe-every", Patience.probe_every_seconds, "between two words really spoken"),
+        ("--probe-timeout", Patience.probe_seconds, "that such a word may take"),
+    ):
+        serve.add_argument(
+            name, type=float, default=default, help=f"seconds {meaning} ({default:g})"
+        )
+    serve.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; 1 to 65535 are")
+    return int(text)
+
+
+class _Stop(BaseException):
+    """Raised in the main thread by SIGINT and SIGTERM, wherever it waits."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve until told to stop; raises EngineError if it cannot, ServerDiedError if it ends."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, _raise_stop)
+    if stale := runs.remove_stale():
+        log.warning("engine.stale_run_removed prefixes=%s", ",".join(stale))
+    runs.check_free()
+    listen = Listen(options.host, options.grpc_port, options.metrics_port)
+    with closing(runs.Run()) as this_run:
+        server = _server(options, this_run.folder, listen, this_run.region_prefix)
+        try:
+            patience = Patience(options.start_timeout, options.probe_every, options.probe_timeout)
+            supervisor = Supervisor(server, patience)
+            supervisor.start()
+            log.info(
+                "engine.ready grpc=%s models=%s",
+                listen.local(listen.grpc_port),
+                ",".join(server.models),
+            )
+            supervisor.run()
+        except _Stop:
+            log.info("engine.stopping")
+        finally:
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            server.stop()
+
+
+def _raise_stop(*_: object) -> None:
+    raise _Stop
+
+
+def _server(
+    options: argparse.Namespace, work: Path, listen: Listen, region_prefix: str
+) -> TritonServer:
+    installation = find_installation(work)
+    if options.repository is not None:
+        repository = options.repository
+        models = options.model or sorted(p.parent.name for p in repository.glob("*/config.pbtxt"))
+    else:
+        repository = work / "repository"
+        models = render_models(options, listen.local(listen.grpc_port), repository)
+    return TritonServer(installation, repository, models, listen, region_prefix)
