@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from engine.errors import EngineError
+from engine.tensorrtllm import BACKEND
 
 if TYPE_CHECKING:
     from speech_wire import ModelSpec, TensorSpec
@@ -39,29 +40,47 @@ def model_config(spec: ModelSpec) -> model_config_pb2.ModelConfig:
     config.instance_group.add(
         count=spec.instances, kind=model_config_pb2.ModelInstanceGroup.KIND_CPU
     )
+    if spec.backend == BACKEND:
+        _fit_tensorrtllm(config)
     if spec.batches_dynamically:
         # Without a delay: what came while the last batch was computed makes the next.
         config.dynamic_batching.SetInParent()
+    if spec.queue is not None:
+        policy = config.dynamic_batching.default_queue_policy
+        policy.max_queue_size = spec.queue.requests
+        policy.default_timeout_microseconds = round(spec.queue.seconds * 1e6)
+        policy.timeout_action = model_config_pb2.ModelQueuePolicy.REJECT
     for key, value in spec.parameters.items():
         config.parameters[key].string_value = value
     return config
+
+
+def _fit_tensorrtllm(config: model_config_pb2.ModelConfig) -> None:
+    """Give single numbers their batch dimension alone, and let lengths differ within a batch."""
+    for tensor in config.input:
+        if list(tensor.dims) == [1]:
+            tensor.reshape.SetInParent()
+        else:
+            tensor.allow_ragged_batch = True
 
 
 def _tensor(spec: TensorSpec) -> dict[str, object]:
     return {"name": spec.name, "data_type": TRITON_TYPES[spec.dtype], "dims": spec.shape}
 
 
-def render_model(spec: ModelSpec, source: Path, repository: Path) -> Path:
+def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path:
     """Write `<repository>/<name>/` with config.pbtxt and version 1 of `source` (a model.py).
 
-    It is written beside and renamed, so that a server never sees half a model.
+    A model that its backend runs without a source of ours has none. It is written beside and
+    renamed, so that a server never sees half a model.
     """
-    if not source.is_file():
+    if source is not None and not source.is_file():
         raise EngineError(f"model '{spec.name}' has no source at {source}")
     folder, beside = repository / spec.name, repository / f".{spec.name}.part"
     shutil.rmtree(beside, ignore_errors=True)
     (beside / "1").mkdir(parents=True)
-    shutil.copyfile(source, beside / "1" / "model.py")
+    if source is not None:
+        shutil.copyfile(source, beside / "1" / "model.py")
     # Protobuf's text leaves out a zero, and Triton would then complete the batch size itself.
     zero = "max_batch_size: 0\n" if spec.max_batch_size == 0 else ""
     text = zero + text_format.MessageToString(model_config(spec))

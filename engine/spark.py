@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
 from engine.llm import llm_spec
-from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, TensorSpec
+from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS
+from engine.tensorrtllm import read_engine, tensorrtllm_spec
+from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, Queue, TensorSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from engine.site import Site
@@ -21,15 +25,24 @@ NEEDED_FILES = (
     "BiCodec/model.safetensors",
     "wav2vec2-large-xlsr-53/config.json",
 )
-TRANSFORMERS = "transformers"
-"""The language model that this project serves itself; any other name is that of a model which is
-in the repository already, such as `tensorrt_llm`."""
-
 SAMPLE_RATE_HZ = "16000"
-MAX_TEXT_CHARACTERS = "240"
-"""Even if all of them are digits, their speech and a reference of 20 s fit into a sequence."""
+
+CHARACTER_TOKENS = 64
+"""A character at most: 60 tokens of speech (`speech_backend.prompts`: a digit is a word of 0.4 s,
+three times that if it is acted, 50 tokens a second) and, in UTF-8, 4 of the prompt."""
+
+FIXED_TOKENS = 160
+"""The silence around the speech is 101, the prompt's marks and the voice are 47 at most."""
+
+REFERENCE_TOKENS = 30 * (50 + 15)
+"""The longest recording that the gateway takes: 50 tokens a second, and 15 of its transcript."""
+
+SHORTEST_TEXT = 16
 
 MAX_WINDOWS_AT_ONCE = 16
+WAITING = Queue(requests=64, seconds=60.0)
+"""Twice what a front sends at once; after 60 s it does not wait for a window any more."""
+
 HASHED_BYTES = 2**20
 
 
@@ -44,12 +57,62 @@ def spark_specs(site: Site) -> tuple[ModelSpec, ...]:
         raise EngineError(
             f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
         )
-    llm = llm_spec(folder, site.device, site.dtype, site.threads)
-    own = (llm,) if site.llm == TRANSFORMERS else ()
-    return (*own, _vocoder(site, folder), _audio_tokenizer(site, folder), _front(site, folder))
+    llm, sequence_tokens = _language_model(site, folder)
+    stages = (*llm, _vocoder(site, folder), _audio_tokenizer(site, folder))
+    front = _front(site, folder, llm[0].name if llm else site.llm, sequence_tokens)
+    return (*_with_instances(stages, site.instances), front)
 
 
-def _front(site: Site, folder: Path) -> ModelSpec:
+def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], int]:
+    """Return the model, or none where there is one already, and the longest of its sequences."""
+    most = site.max_sequence_tokens
+    if site.llm != TENSORRTLLM:
+        own = (llm_spec(folder, site.device, site.dtype, site.threads),)
+        return own if site.llm == TRANSFORMERS else (), most or MAX_SEQUENCE_TOKENS
+    if site.engine_dir is None:
+        raise EngineError(
+            "--llm tensorrtllm needs --engine-dir, the folder that trtllm-build wrote"
+        )
+    engine = read_engine(site.engine_dir)
+    if most is not None and most > engine.max_sequence_tokens:
+        raise EngineError(
+            f"--max-sequence-tokens is {most}, the engine in {engine.folder} was built for "
+            f"{engine.max_sequence_tokens} (trtllm-build --max_seq_len)"
+        )
+    spec = tensorrtllm_spec(engine, site.kv_cache_fraction)
+    return (spec,), most or engine.max_sequence_tokens
+
+
+def max_text_characters(sequence_tokens: int) -> int:
+    """Return how long a text may be so that a sequence holds it, its speech and a reference.
+
+    It is for the worst text, all digits, and the longest reference: then nothing that is sent is
+    refused for its length. Raises EngineError where too little is left.
+    """
+    left = (sequence_tokens - FIXED_TOKENS - REFERENCE_TOKENS) // CHARACTER_TOKENS
+    if left < SHORTEST_TEXT:
+        least = FIXED_TOKENS + REFERENCE_TOKENS + SHORTEST_TEXT * CHARACTER_TOKENS
+        raise EngineError(
+            f"sequences of {sequence_tokens} tokens are too short for text, speech and a reference "
+            f"of 30 s: {least} are needed at least, {MAX_SEQUENCE_TOKENS} are usual"
+        )
+    return left
+
+
+def _with_instances(
+    specs: tuple[ModelSpec, ...], instances: Mapping[str, int]
+) -> tuple[ModelSpec, ...]:
+    # A request that stops another must reach the process that has it, so those models have one.
+    possible = {spec.name for spec in specs if not spec.decoupled}
+    if wrong := sorted(set(instances) - possible):
+        raise EngineError(
+            f"model '{wrong[0]}' cannot have several instances; these can: "
+            f"{', '.join(sorted(possible))}"
+        )
+    return tuple(replace(spec, instances=instances.get(spec.name, 1)) for spec in specs)
+
+
+def _front(site: Site, folder: Path, llm: str, sequence_tokens: int) -> ModelSpec:
     inputs = {"voice", "speed"}
     return ModelSpec(
         name="spark_tts",
@@ -58,11 +121,11 @@ def _front(site: Site, folder: Path) -> ModelSpec:
         parameters={
             "model_dir": str(folder),
             "triton_address": site.triton_address,
-            "llm": "llm" if site.llm == TRANSFORMERS else site.llm,
+            "llm": llm,
             "vocoder": "vocoder",
             "audio_tokenizer": "audio_tokenizer",
-            "max_sequence_tokens": str(site.max_sequence_tokens),
-            "max_text_characters": MAX_TEXT_CHARACTERS,
+            "max_sequence_tokens": str(sequence_tokens),
+            "max_text_characters": str(max_text_characters(sequence_tokens)),
             "sample_rate_hz": SAMPLE_RATE_HZ,
             "checkpoint": _checkpoint(folder),
             CANCEL_PARAMETER: "true",
@@ -82,6 +145,7 @@ def _vocoder(site: Site, folder: Path) -> ModelSpec:
         decoupled=False,
         max_batch_size=MAX_WINDOWS_AT_ONCE,
         batches_dynamically=True,
+        queue=WAITING,
         parameters=_compute(site, folder),
     )
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.render import model_source, render_model
-from engine.site import Site
-from engine.spark import TRANSFORMERS
+from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, Site
 
 
 def model_options() -> argparse.ArgumentParser:
@@ -24,30 +23,74 @@ def model_options() -> argparse.ArgumentParser:
         "--llm",
         default=Site.llm,
         metavar="NAME",
-        help=f"{TRANSFORMERS}, or a model of the repository with tensorrt_llm's tensors",
+        help=f"{TRANSFORMERS} (the default), {TENSORRTLLM}, or a model that is in the repository "
+        "already, with tensorrt_llm's tensors",
+    )
+    models.add_argument(
+        "--engine-dir", type=Path, help=f"for {TENSORRTLLM}: the folder that trtllm-build wrote"
+    )
+    models.add_argument(
+        "--kv-cache-fraction",
+        type=_fraction,
+        default=Site.kv_cache_fraction,
+        metavar="SHARE",
+        help=f"for {TENSORRTLLM}: of the free GPU memory, for keys and values (%(default)s)",
     )
     models.add_argument(
         "--max-sequence-tokens",
-        type=int,
-        default=Site.max_sequence_tokens,
-        help="the longest prompt and output together that this one takes (%(default)s)",
+        type=_positive,
+        help="the longest prompt and output together that the language model takes; default: the "
+        f"engine's, else {MAX_SEQUENCE_TOKENS}",
+    )
+    models.add_argument(
+        "--instances",
+        type=_instances,
+        action="append",
+        default=[],
+        metavar="MODEL=COUNT",
+        help="how many processes a stage has (repeatable; default 1)",
     )
     models.add_argument("--device", default=Site.device, help="torch's name (%(default)s)")
     models.add_argument("--dtype", default=Site.dtype, help="torch's name (%(default)s)")
     return models
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 up")
+    return int(text)
+
+
+def _fraction(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+    return share
+
+
+def _instances(text: str) -> tuple[str, int]:
+    model, _, count = text.partition("=")
+    return model, _positive(count)
+
+
 def render_models(options: argparse.Namespace, triton_address: str, repository: Path) -> list[str]:
     """Render what the options name, and print each model's folder; return the models' names."""
     site = Site(
-        options.model_dir,
-        options.llm,
-        triton_address,
-        options.max_sequence_tokens,
-        options.device,
-        options.dtype,
+        model_dir=options.model_dir,
+        llm=options.llm,
+        engine_dir=options.engine_dir,
+        kv_cache_fraction=options.kv_cache_fraction,
+        triton_address=triton_address,
+        max_sequence_tokens=options.max_sequence_tokens,
+        device=options.device,
+        dtype=options.dtype,
+        instances=dict(options.instances),
     )
     specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
     for spec in specs:
-        print(render_model(spec, model_source(spec.name), repository))
+        source = model_source(spec.name) if spec.backend == "python" else None
+        print(render_model(spec, source, repository))
     return [spec.name for spec in specs]

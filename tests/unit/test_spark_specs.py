@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
@@ -13,7 +14,10 @@ from engine.catalogue import find_specs
 from engine.errors import EngineError
 from engine.render import model_config, model_source
 from engine.site import Site
-from engine.spark import NEEDED_FILES
+from engine.spark import NEEDED_FILES, max_text_characters
+from fakes.engine_folder import write_engine
+from fakes.spark import TOKENS
+from speech_backend.prompts import Prompter, check_room
 from speech_wire import CANCEL_PARAMETER
 
 if TYPE_CHECKING:
@@ -52,7 +56,7 @@ def test_the_front_knows_its_stages_its_server_and_its_limits(checkpoint: Path) 
         "vocoder": "vocoder",
         "audio_tokenizer": "audio_tokenizer",
         "max_sequence_tokens": "4096",
-        "max_text_characters": "240",
+        "max_text_characters": "31",
         "sample_rate_hz": "16000",
         CANCEL_PARAMETER: "true",
     }
@@ -81,6 +85,78 @@ def test_another_language_model_is_called_and_not_rendered(checkpoint: Path) -> 
     assert specs[-1].parameters["llm"] == "tensorrt_llm"
 
 
+def test_an_engine_is_rendered_and_its_longest_sequence_is_the_fronts(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    engine = write_engine(tmp_path / "engine", max_seq_len=12_000)
+    site = Site(checkpoint, llm="tensorrtllm", engine_dir=engine)
+
+    llm, *_, front = find_specs("spark_tts", site)
+
+    assert (llm.name, llm.backend) == ("tensorrt_llm", "tensorrtllm")
+    assert front.parameters["llm"] == "tensorrt_llm"
+    assert front.parameters["max_sequence_tokens"] == "12000"
+    *_, front = find_specs("spark_tts", replace(site, max_sequence_tokens=6000))
+    assert front.parameters["max_sequence_tokens"] == "6000"
+
+
+def test_an_engine_that_is_missing_or_too_short_is_named(checkpoint: Path, tmp_path: Path) -> None:
+    site = Site(checkpoint, llm="tensorrtllm")
+
+    with pytest.raises(EngineError, match="--llm tensorrtllm needs --engine-dir"):
+        find_specs("spark_tts", site)
+    engine = write_engine(tmp_path / "engine", max_seq_len=4096)
+    with pytest.raises(EngineError, match=r"is 5000, the engine in .* was built for 4096"):
+        find_specs("spark_tts", replace(site, engine_dir=engine, max_sequence_tokens=5000))
+
+
+@pytest.mark.parametrize("sequence_tokens", [3134, 4096, 8192, 16_384, 32_768])
+@pytest.mark.parametrize("worst", ["9", "\U0001f600"])
+def test_the_longest_text_has_room_with_the_longest_reference(
+    sequence_tokens: int, worst: str
+) -> None:
+    """The engine knows no prompts, so its formula is held against those who make them."""
+    # One id for each byte: no tokenizer of Spark-TTS's kind makes more.
+    prompter = Prompter(TOKENS, lambda text: list(text.encode()))
+    text = worst * max_text_characters(sequence_tokens)
+    voice, spoken = np.zeros(32, np.int32), np.zeros(30 * 50, np.int32)
+
+    prompts = [
+        prompter.continue_reference(text, "a" * 30 * 15, voice, spoken),
+        prompter.create_voice(text, "female", None, None),
+    ]
+
+    for prompt in prompts:
+        check_room(prompt, prompt.max_new_tokens, sequence_tokens)
+    used = max(len(prompt.ids) + prompt.max_new_tokens for prompt in prompts)
+    assert used > 0.94 * sequence_tokens
+
+
+def test_a_sequence_that_holds_hardly_a_text_is_refused_and_says_what_is_needed(
+    checkpoint: Path,
+) -> None:
+    with pytest.raises(EngineError, match=r"of 3133 tokens are too short .* 3134 are needed"):
+        find_specs("spark_tts", Site(checkpoint, max_sequence_tokens=3133))
+
+
+def test_a_stage_may_have_several_instances_and_what_is_stopped_by_requests_not(
+    checkpoint: Path,
+) -> None:
+    specs = find_specs("spark_tts", Site(checkpoint, instances={"vocoder": 2}))
+
+    assert {spec.name: spec.instances for spec in specs} == {
+        "llm": 1,
+        "vocoder": 2,
+        "audio_tokenizer": 1,
+        "spark_tts": 1,
+    }
+    for name in ("llm", "spark_tts", "nobody"):
+        with pytest.raises(
+            EngineError, match=rf"'{name}' cannot have several .*: audio_tokenizer, vocoder"
+        ):
+            find_specs("spark_tts", Site(checkpoint, instances={name: 2}))
+
+
 def test_stages_are_told_what_to_compute_with(checkpoint: Path) -> None:
     site = Site(checkpoint, device="cuda", dtype="float16", threads=3)
 
@@ -99,7 +175,8 @@ def test_windows_share_batches_and_recordings_do_not(checkpoint: Path) -> None:
     )
 
     assert vocoder.max_batch_size == 16
-    assert vocoder.HasField("dynamic_batching")
+    policy = vocoder.dynamic_batching.default_queue_policy
+    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (64, 60_000_000)
     assert not vocoder.model_transaction_policy.decoupled
     for config in (tokenizer, front):
         assert config.max_batch_size == 0
@@ -115,6 +192,45 @@ def test_without_a_checkpoint_it_says_what_is_missing(checkpoint: Path) -> None:
         find_specs("spark_tts", site)
     with pytest.raises(EngineError, match="'spark_tts' needs a checkpoint: --model-dir"):
         find_specs("spark_tts", replace(site, model_dir=None))
+
+
+def test_render_writes_an_engines_model_too(checkpoint: Path, tmp_path: Path) -> None:
+    repository, engine = tmp_path / "repository", write_engine(tmp_path / "engine")
+    options = ["--model", "spark_tts", "--model-dir", str(checkpoint), "--llm", "tensorrtllm"]
+    more = ["--engine-dir", str(engine), "--kv-cache-fraction", "0.3", "--instances", "vocoder=2"]
+
+    code = main(["render", *options, *more, str(repository)])
+
+    assert code == 0
+    names = {*STAGES[1:], "spark_tts", "tensorrt_llm"}
+    assert {path.name for path in repository.iterdir()} == names
+    written = {name: _written(repository, name) for name in names}
+    fraction = written["tensorrt_llm"].parameters["kv_cache_free_gpu_mem_fraction"]
+    assert fraction.string_value == "0.3"
+    assert written["vocoder"].instance_group[0].count == 2
+
+
+def _written(repository: Path, name: str) -> model_config_pb2.ModelConfig:
+    text = (repository / name / "config.pbtxt").read_text(encoding="utf-8")
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--kv-cache-fraction", "1"], "'1' is no number between 0 and 1"),
+        (["--kv-cache-fraction", "half"], "'half' is no number between 0 and 1"),
+        (["--max-sequence-tokens", "0"], "'0' is no whole number from 1 up"),
+        (["--instances", "vocoder"], "'' is no whole number from 1 up"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(
+    option: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["render", "--model", "spark_tts", *option, "nowhere"])
+
+    assert words in capsys.readouterr().err
 
 
 def test_render_brings_the_stages_along(checkpoint: Path, tmp_path: Path) -> None:

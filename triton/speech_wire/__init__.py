@@ -7,6 +7,7 @@ from speech_wire.contract import (
     OUTPUTS,
     ContractError,
     ModelSpec,
+    Queue,
     Tensors,
     TensorSpec,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "ModelSpec",
     "NewIds",
     "PcmChunk",
+    "Queue",
     "SynthesisRequest",
     "TensorSpec",
     "Tensors",

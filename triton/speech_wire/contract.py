@@ -99,6 +99,17 @@ OUTPUTS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Queue:
+    """How many requests may wait for a model in Triton, and for how long; what is more is refused.
+
+    Triton has such a queue only for a model that joins requests (`batches_dynamically`).
+    """
+
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A model as Triton is told of it; `engine render` writes its configuration from this.
 
@@ -114,5 +125,6 @@ class ModelSpec:
     decoupled: bool = True
     max_batch_size: int = 0
     batches_dynamically: bool = False
+    queue: Queue | None = None
     instances: int = 1
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -37,11 +37,13 @@ class Sibling:
         dtypes = {tensor.name: _dtype_name(tensor.data_type) for tensor in config.input}
         return cls(config.name, dtypes, config.max_batch_size > 0)
 
-    def either(self, *names: str) -> str:
-        """Return the one of `names` that the model has; raises StageError if it has none."""
-        for name in names:
-            if name in self.dtypes:
-                return name
+    def those_of(self, *names: str) -> list[str]:
+        """Return those of `names` that the model has; raises StageError if it has none.
+
+        One that has an input under two names ignores the one that is not its own.
+        """
+        if had := [name for name in names if name in self.dtypes]:
+            return had
         raise StageError(
             f"model '{self.name}' has no input {' or '.join(names)}; it has {sorted(self.dtypes)}"
         )
@@ -53,7 +55,8 @@ class Sibling:
         """
         message = service_pb2.ModelInferRequest(model_name=self.name, id=request_id)
         for name, values in tensors.items():
-            dtype = self.dtypes[self.either(name)]
+            (own_name,) = self.those_of(name)
+            dtype = self.dtypes[own_name]
             array = np.asarray(values, triton_to_np_dtype(dtype))
             shape = (1, *array.shape) if self.is_batched else array.shape
             message.inputs.add(name=name, datatype=dtype, shape=shape)

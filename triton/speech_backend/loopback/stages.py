@@ -163,7 +163,7 @@ def _llm_tensors(
     }
     # Without it the model draws the same seed each time, and a second try would be no other take.
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
-    tensors[model.either("random_seed", "seed")] = [seed]
+    tensors |= {name: [seed] for name in model.those_of("random_seed", "seed")}
     if "exclude_input_in_output" in model.dtypes:
         tensors["exclude_input_in_output"] = [True]
     if other_ends and "stop_words_list" in model.dtypes:
