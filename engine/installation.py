@@ -1,8 +1,9 @@
-"""Finds a tritonserver: the one bundled in the wheel nvidia-pytriton, or the one on PATH."""
+"""Finds a tritonserver: that of NVIDIA's image, or the one in the wheel nvidia-pytriton."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,34 +15,84 @@ from pathlib import Path
 from engine.errors import EngineError
 from engine.stubs import STUB
 
+BUNDLED = "bundled"
+IMAGE = Path("/opt/tritonserver")
+"""Where NVIDIA's images have it."""
+
+VERSION_FILE = "TRITON_VERSION"
+
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A tritonserver that can be started: its program, directories as flags, environment."""
+    """A tritonserver that can be started: its program, directories as flags, environment.
+
+    `version` is major and minor, None where it is not written down.
+    """
 
     program: Path
     flags: tuple[str, ...]
     environment: dict[str, str]
+    version: tuple[int, int] | None = None
 
 
-def find_installation(work: Path) -> Installation:
-    """Return the tritonserver on PATH, else the bundled one laid out below `work`.
+def find_installation(work: Path, where: str | None = None, image: Path = IMAGE) -> Installation:
+    """Return the tritonserver in the folder `where`, or the bundled one laid out below `work`.
 
-    A server on PATH wins: in NVIDIA's images it is the one with GPU backends.
-    Raises EngineError where there is none or it cannot run here.
+    Without `where`: the one on PATH, else in NVIDIA's images' place, else the bundled one. In
+    their images theirs is the one with GPU backends. Raises EngineError where there is none or
+    it cannot run here.
     """
+    if where == BUNDLED:
+        return _bundled(work)
+    if where is not None:
+        return _installed(Path(where).absolute() / "bin" / "tritonserver", is_named=True)
     if program := shutil.which("tritonserver"):
-        return Installation(Path(program), (), dict(os.environ))
+        return _installed(Path(program), is_named=False)
+    if (image / "bin" / "tritonserver").is_file():
+        return _installed(image / "bin" / "tritonserver", is_named=False)
+    return _bundled(work)
+
+
+def _installed(program: Path, *, is_named: bool) -> Installation:
+    if not os.access(program, os.X_OK):
+        raise EngineError(
+            f"{program} is no program; --installation is a folder like {IMAGE}, or {BUNDLED}"
+        )
+    root = program.resolve().parents[1]
+    # NVIDIA's own libraries stay first, and libpython is found if it lies nowhere else.
+    environment = _environment(_given_libraries(), str(root / "lib"), _libpython())
+    if (stub := root / "backends" / "python" / STUB).is_file():
+        _check_python(stub)
+        _check_stub(stub, environment)
+    # Only a folder that was named is known to have all that belongs to the program.
+    parts = ("backend", "cache", "repoagent") if is_named else ()
+    found = [(part, root / f"{part}s") for part in parts]
+    flags = tuple(f"--{part}-directory={path}" for part, path in found if path.is_dir())
+    return Installation(program, flags, environment, _version(root))
+
+
+def _version(root: Path) -> tuple[int, int] | None:
+    try:
+        found = re.match(r"(\d+)\.(\d+)", (root / VERSION_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _bundled(work: Path) -> Installation:
     try:
         root = Path(str(distribution("nvidia-pytriton").locate_file("pytriton"))) / "tritonserver"
     except PackageNotFoundError as error:
         raise EngineError(
-            "no tritonserver: neither on PATH nor in the package nvidia-pytriton, which exists "
-            "for Linux and Python 3.10 to 3.12; pip install 'speech-gateway[embedded]' there, or "
-            "run inside NVIDIA's tritonserver image"
+            f"no tritonserver: neither on PATH, nor in {IMAGE}, nor in the package "
+            "nvidia-pytriton, which exists for Linux and Python 3.10 to 3.12; "
+            "pip install 'speech-gateway[embedded]' there, or run inside NVIDIA's image"
         ) from error
     _check_numpy()
-    environment = _bundled_environment(root)
+    # The wheel's libraries lie beside the package, and libpython in the folder of the
+    # interpreter that runs us, which must win over the system's.
+    bundled = str(root.parent.parent / "nvidia_pytriton.libs")
+    environment = _environment(_libpython(), bundled, _given_libraries())
     backends = _lay_out_backends(root, work)
     _check_stub(backends / "python" / STUB, environment)
     flags = (f"--backend-directory={backends}", f"--cache-directory={root / 'caches'}")
@@ -58,21 +109,36 @@ def _check_numpy() -> None:
         )
 
 
-def _bundled_environment(root: Path) -> dict[str, str]:
+def _libpython() -> str:
+    return sysconfig.get_config_var("LIBDIR") or f"{sys.base_prefix}/lib"
+
+
+def _given_libraries() -> str:
+    return os.environ.get("LD_LIBRARY_PATH", "")
+
+
+def _environment(*libraries: str) -> dict[str, str]:
     # The stub's interpreter ignores PYTHONPATH; it finds this environment's packages through
-    # the first python on PATH. The wheel's libraries lie beside the package, and libpython in
-    # the folder of the interpreter that runs us, which must win over the system's.
-    libraries = [
-        sysconfig.get_config_var("LIBDIR") or f"{sys.base_prefix}/lib",
-        str(root.parent.parent / "nvidia_pytriton.libs"),
-        os.environ.get("LD_LIBRARY_PATH", ""),
-    ]
-    path = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    # the first python on PATH.
+    programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
-        "PATH": os.pathsep.join(filter(None, path)),
+        "PATH": os.pathsep.join(filter(None, programs)),
     }
+
+
+def _check_python(stub: Path) -> None:
+    """Raise EngineError unless the stub is for the Python that has this project's packages."""
+    found = re.search(rb"libpython(3\.\d+)", stub.read_bytes())
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if found and found[1].decode() != here:
+        wanted = found[1].decode()
+        raise EngineError(
+            f"{stub} runs models with Python {wanted}, and this is {here}, whose packages they "
+            f"would not find: install speech-gateway for Python {wanted} of this machine and start "
+            "the engine with that, or put a stub built for this one in its place"
+        )
 
 
 def _lay_out_backends(root: Path, work: Path) -> Path:

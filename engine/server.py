@@ -11,23 +11,28 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.access import Access
+from engine.control import TritonControl
 from engine.errors import EngineError, ServerDiedError
 from engine.stubs import Stubs
-from engine.verify import TritonControl
+from engine.tuning import Tuning
+from speech_wire import LOOPBACK_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from engine.installation import Installation
+    from engine.runs import Run
 
 POLL_SECONDS = 0.1
-EXIT_TIMEOUT_SECONDS = 8
-TERM_SECONDS = 10.0
+EXIT_GRACE_SECONDS = 2.0
+"""Triton's own exit timeout comes first."""
 KEPT_LINES = 200
+LOOPBACK_FILE = "loopback.json"
 RESTRICTED = "model-repository,shared-memory,trace,logging"
 # If this process is killed, nobody is left who could stop the server.
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -38,35 +43,58 @@ HARMLESS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listen:
-    """Where tritonserver listens. HTTP stays off: it has no TLS and the gateway needs gRPC."""
+    """Where tritonserver listens. HTTP stays off: it has no TLS and the gateway needs gRPC.
+
+    Metrics have no TLS and no secret either, so theirs is an address of its own.
+    """
 
     host: str
     grpc_port: int
     metrics_port: int
+    metrics_host: str = "127.0.0.1"
 
     def check_free(self) -> None:
         """Raise EngineError naming a port that another process holds."""
         if self.grpc_port == self.metrics_port:
             raise EngineError(f"gRPC and metrics cannot share port {self.grpc_port}")
-        for name, port in (("gRPC", self.grpc_port), ("metrics", self.metrics_port)):
-            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        for name, host, port in (
+            ("gRPC", self.host, self.grpc_port),
+            ("metrics", self.metrics_host, self.metrics_port),
+        ):
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
             with socket.socket(family) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
-                    probe.bind((self.host, port))
+                    probe.bind((host, port))
                 except OSError as error:
                     option = f"--{name.lower()}-port"
                     raise EngineError(
-                        f"Triton's {name} port {self.host}:{port} cannot be taken: "
+                        f"Triton's {name} port {host}:{port} cannot be taken: "
                         f"{error.strerror}; stop what holds it or choose another with {option}"
                     ) from error
 
-    def local(self, port: int) -> str:
-        """Return the address of one of the ports for clients on this machine."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def grpc_address(self) -> str:
+        """Return the address of gRPC for clients on this machine."""
+        return _local(self.host, self.grpc_port)
+
+    def metrics_address(self) -> str:
+        """Return the address of the metrics for clients on this machine."""
+        return _local(self.metrics_host, self.metrics_port)
+
+
+def _local(host: str, port: int) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How a server behaves: who may call it, and how it is tuned."""
+
+    access: Access = field(default_factory=Access)
+    tuning: Tuning = field(default_factory=Tuning)
 
 
 class TritonServer:
@@ -78,17 +106,23 @@ class TritonServer:
         repository: Path,
         models: Sequence[str],
         listen: Listen,
-        region_prefix: str,
+        run: Run,
+        conduct: Conduct | None = None,
     ) -> None:
         self.models = tuple(models)
+        self._conduct = conduct or Conduct()
         self._admin_key = secrets.token_urlsafe(16)
+        loopback = self._conduct.access.loopback()
         self.control = TritonControl(
-            listen.local(listen.grpc_port), self._admin_key, listen.local(listen.metrics_port)
+            listen.grpc_address(), loopback, self._admin_key, listen.metrics_address()
         )
         self._listen = listen
         self._command = [str(installation.program), *installation.flags]
-        self._command += self._flags(repository, region_prefix)
-        self._environment = installation.environment
+        self._command += self._flags(repository, run.region_prefix)
+        loopback.write(run.folder / LOOPBACK_FILE)
+        self._environment = installation.environment | {
+            LOOPBACK_VARIABLE: str(run.folder / LOOPBACK_FILE)
+        }
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._lost_stub = False
 
@@ -103,13 +137,14 @@ class TritonServer:
             "--allow-http=false",
             f"--grpc-address={listen.host}",
             f"--grpc-port={listen.grpc_port}",
-            f"--metrics-address={listen.host}",
+            f"--metrics-address={listen.metrics_host}",
             f"--metrics-port={listen.metrics_port}",
             # Whoever may load a model may run any code: only this process knows the key.
             f"--grpc-restricted-protocol={RESTRICTED}:admin={self._admin_key}",
             f"--backend-config=python,shm-region-prefix-name={region_prefix}",
             "--pinned-memory-pool-byte-size=0",
-            f"--exit-timeout-secs={EXIT_TIMEOUT_SECONDS}",
+            *self._conduct.access.flags(),
+            *self._conduct.tuning.flags(),
         ]
 
     def start(self, timeout_seconds: float) -> None:
@@ -173,10 +208,12 @@ class TritonServer:
         self._stubs.kill(model)
         self.control.reload(model)
 
-    def stop(self, patience_seconds: float = TERM_SECONDS) -> None:
+    def stop(self, patience_seconds: float | None = None) -> None:
         """End the process: TERM, time for what is in flight, then KILL. Safe to call twice."""
         if not hasattr(self, "_stubs"):
             return
+        if patience_seconds is None:
+            patience_seconds = self._conduct.tuning.exit_seconds + EXIT_GRACE_SECONDS
         self._process.send_signal(signal.SIGTERM)
         self._stubs.lost()
         # Requests of a dead stub never end; waiting for them would only cost the time.

@@ -54,13 +54,13 @@ PLACES = {
     "grpc": (
         "gateway/backend/",
         "engine/render.py",
-        "engine/verify.py",
+        "engine/control.py",
         "triton/speech_backend/loopback/",
     ),
     "tritonclient": (
         "gateway/backend/",
         "engine/render.py",
-        "engine/verify.py",
+        "engine/control.py",
         "triton/speech_backend/loopback/",
     ),
     "soundfile": ("gateway/audio/",),
@@ -83,7 +83,11 @@ PLACES = {
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
     "modal": (),
-    "os.environ": ("gateway/settings/", "engine/installation.py"),
+    "os.environ": (
+        "gateway/settings/",
+        "engine/installation.py",
+        "triton/speech_backend/loopback/channel.py",
+    ),
     "os.getenv": (),
 }
 

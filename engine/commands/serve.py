@@ -11,8 +11,14 @@ from typing import Any
 
 from engine import runs
 from engine.commands.models import model_options, render_models
-from engine.installation import find_installation
-from engine.server import Listen, TritonServer
+from engine.commands.server import (
+    add_access_options,
+    add_tuning_options,
+    read_access,
+    read_tuning,
+)
+from engine.installation import BUNDLED, IMAGE, find_installation
+from engine.server import Conduct, Listen, TritonServer
 from engine.supervisor import Patience, Supervisor
 
 log = logging.getLogger(__name__)
@@ -26,9 +32,19 @@ def add(commands: Any) -> None:
         "serve", parents=[model_options()], help="run Triton and watch over it"
     )
     serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serve.add_argument(
+        "--installation",
+        metavar="DIR",
+        help=f"the folder of a tritonserver, or {BUNDLED}; default: on PATH, {IMAGE}, {BUNDLED}",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="gRPC's address (%(default)s)")
     serve.add_argument("--grpc-port", type=_port, default=8001, help="default %(default)s")
+    serve.add_argument(
+        "--metrics-host", default=Listen.metrics_host, help="the metrics' address (%(default)s)"
+    )
     serve.add_argument("--metrics-port", type=_port, default=8002, help="default %(default)s")
+    add_access_options(serve)
+    add_tuning_options(serve)
     for name, default, meaning in (
         ("--start-timeout", Patience.start_seconds, "until ready"),
         ("--probe-every", Patience.probe_every_seconds, "between two words really spoken"),
@@ -57,16 +73,19 @@ def run(options: argparse.Namespace) -> None:
     if stale := runs.remove_stale():
         log.warning("engine.stale_run_removed prefixes=%s", ",".join(stale))
     runs.check_free()
-    listen = Listen(options.host, options.grpc_port, options.metrics_port)
+    access = read_access(options)
+    access.check(options.host, is_insecure=options.insecure)
+    conduct = Conduct(access, read_tuning(options))
+    listen = Listen(options.host, options.grpc_port, options.metrics_port, options.metrics_host)
     with closing(runs.Run()) as this_run:
-        server = _server(options, this_run.folder, listen, this_run.region_prefix)
+        server = _server(options, listen, this_run, conduct)
         try:
             patience = Patience(options.start_timeout, options.probe_every, options.probe_timeout)
             supervisor = Supervisor(server, patience)
             supervisor.start()
             log.info(
                 "engine.ready grpc=%s models=%s",
-                listen.local(listen.grpc_port),
+                listen.grpc_address(),
                 ",".join(server.models),
             )
             supervisor.run()
@@ -83,13 +102,14 @@ def _raise_stop(*_: object) -> None:
 
 
 def _server(
-    options: argparse.Namespace, work: Path, listen: Listen, region_prefix: str
+    options: argparse.Namespace, listen: Listen, this_run: runs.Run, conduct: Conduct
 ) -> TritonServer:
-    installation = find_installation(work)
+    installation = find_installation(this_run.folder, options.installation)
+    conduct.tuning.check(installation.version)
     if options.repository is not None:
         repository = options.repository
         models = options.model or sorted(p.parent.name for p in repository.glob("*/config.pbtxt"))
     else:
-        repository = work / "repository"
-        models = render_models(options, listen.local(listen.grpc_port), repository)
-    return TritonServer(installation, repository, models, listen, region_prefix)
+        repository = this_run.folder / "repository"
+        models = render_models(options, listen.grpc_address(), repository)
+    return TritonServer(installation, repository, models, listen, this_run, conduct)

@@ -137,11 +137,11 @@ def server(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     listen = Listen("127.0.0.1", free_port(), free_port())
     with closing(Run()) as run:
         installation = find_installation(run.folder)
-        triton = TritonServer(installation, repository, ["llm"], listen, run.region_prefix)
+        triton = TritonServer(installation, repository, ["llm"], listen, run)
         try:
             triton.start(timeout_seconds=90)
-            metrics = f"http://{listen.local(listen.metrics_port)}/metrics"
-            yield Server(listen.local(listen.grpc_port), metrics)
+            metrics = f"http://{listen.metrics_address()}/metrics"
+            yield Server(listen.grpc_address(), metrics)
         finally:
             triton.stop()
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine.access import Access
 from engine.errors import EngineError
 from engine.installation import Installation
-from engine.server import Listen, TritonServer
+from engine.runs import Run
+from engine.server import Conduct, Listen, TritonServer
+from speech_wire import LOOPBACK_VARIABLE, LoopbackAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +36,17 @@ def free_port() -> int:
         return port
 
 
-def triton(folder: Path, script: str, listen: Listen | None = None) -> TritonServer:
+def triton(
+    folder: Path, script: str, listen: Listen | None = None, conduct: Conduct | None = None
+) -> TritonServer:
     """Return a TritonServer whose program is a shell script."""
     program = folder.absolute() / "tritonserver"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
-    listen = listen or Listen(HOST, free_port(), free_port())
+    listen = listen or Listen(HOST, free_port(), free_port(), HOST)
     installation = Installation(program, ("--flag-of-the-installation",), {"PATH": "/usr/bin:/bin"})
-    return TritonServer(installation, folder / "repository", ["hibari"], listen, "prefix_")
+    run = Run(folder.absolute(), folder.absolute())
+    return TritonServer(installation, folder / "repository", ["hibari"], listen, run, conduct)
 
 
 def test_the_server_does_not_run_where_the_engine_was_started(
@@ -68,14 +74,14 @@ def test_a_taken_grpc_port_is_named_with_its_option() -> None:
 
 def test_a_taken_metrics_port_is_named_with_its_option() -> None:
     with taken_port() as port:
-        listen = Listen(HOST, free_port(), port)
+        listen = Listen(HOST, free_port(), port, HOST)
 
         with pytest.raises(EngineError, match=rf"metrics port {HOST}:{port} .*--metrics-port"):
             listen.check_free()
 
 
 def test_free_ports_are_fine() -> None:
-    Listen(HOST, free_port(), free_port()).check_free()
+    Listen(HOST, free_port(), free_port(), HOST).check_free()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,7 @@ def test_free_ports_are_fine() -> None:
     ids=["all IPv4", "all IPv6", "IPv6", "IPv4", "name"],
 )
 def test_clients_on_this_machine_reach_it_at(host: str, address: str) -> None:
-    assert Listen(host, 8001, 8002).local(8001) == address
+    assert Listen(host, 8001, 8002).grpc_address() == address
 
 
 def test_a_server_that_dies_is_reported_with_its_exit_code_and_own_words(
@@ -127,7 +133,9 @@ def test_a_server_that_is_not_ready_in_time_is_an_error_and_can_be_stopped(tmp_p
 
 def test_a_taken_port_is_found_before_the_server_starts(tmp_path: Path) -> None:
     with taken_port() as port:
-        server = triton(tmp_path, f'touch "{tmp_path}/started"', Listen(HOST, port, free_port()))
+        server = triton(
+            tmp_path, f'touch "{tmp_path}/started"', Listen(HOST, port, free_port(), HOST)
+        )
 
         with pytest.raises(EngineError, match=str(port)):
             server.start(timeout_seconds=30)
@@ -138,7 +146,7 @@ def test_a_taken_port_is_found_before_the_server_starts(tmp_path: Path) -> None:
 def test_the_server_gets_its_repository_models_ports_and_a_locked_admin_door(
     tmp_path: Path,
 ) -> None:
-    listen = Listen(HOST, free_port(), free_port())
+    listen = Listen(HOST, free_port(), free_port(), HOST)
     server = triton(tmp_path, f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; exit 1', listen)
 
     with pytest.raises(EngineError):
@@ -151,10 +159,35 @@ def test_the_server_gets_its_repository_models_ports_and_a_locked_admin_door(
         "--load-model=hibari",
         f"--grpc-port={listen.grpc_port}",
         f"--metrics-port={listen.metrics_port}",
-        "--backend-config=python,shm-region-prefix-name=prefix_",
+        f"--grpc-address={HOST}",
+        f"--metrics-address={HOST}",
+        "--exit-timeout-secs=8",
+        "--grpc-http2-min-recv-ping-interval-without-data=10000",
     } <= set(given)
+    (prefix,) = [flag for flag in given if "shm-region-prefix-name" in flag]
+    assert prefix.startswith("--backend-config=python,shm-region-prefix-name=speech_triton_")
     (restricted,) = [flag for flag in given if flag.startswith("--grpc-restricted-protocol=")]
     assert restricted.startswith("--grpc-restricted-protocol=model-repository,")
+
+
+def test_a_secret_is_a_flag_for_triton_and_a_private_file_for_its_models(tmp_path: Path) -> None:
+    """A model cannot be told in its configuration, which any caller may ask Triton for."""
+    secret = "0123456789abcdef"  # noqa: S105  a test's
+    script = f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; env > "{tmp_path}/environment"; exit 1'
+    server = triton(tmp_path, script, conduct=Conduct(Access(secret=secret)))
+
+    with pytest.raises(EngineError):
+        server.start(timeout_seconds=30)
+
+    given = (tmp_path / "arguments").read_text(encoding="utf-8").splitlines()
+    opened = "inference,metadata,model-config,statistics"
+    assert f"--grpc-restricted-protocol={opened}:speech={secret}" in given
+    environment = (tmp_path / "environment").read_text(encoding="utf-8")
+    assert secret not in environment
+    (line,) = [text for text in environment.splitlines() if text.startswith(LOOPBACK_VARIABLE)]
+    path = Path(line.split("=", 1)[1])
+    assert path.stat().st_mode & 0o077 == 0
+    assert LoopbackAccess.read(path).metadata() == (("triton-grpc-protocol-speech", secret),)
 
 
 def test_stop_before_start_is_harmless(tmp_path: Path) -> None:

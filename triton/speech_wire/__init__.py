@@ -17,6 +17,7 @@ from speech_wire.generation import (
     GenerationRequest,
     NewIds,
 )
+from speech_wire.loopback import LOOPBACK_VARIABLE, LoopbackAccess
 from speech_wire.messages import PcmChunk, SynthesisRequest
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "GENERATION_OUTPUTS",
     "INPUTS",
     "INVALID_INPUT",
+    "LOOPBACK_VARIABLE",
     "OUTPUTS",
     "ContractError",
     "GenerationRequest",
+    "LoopbackAccess",
     "ModelSpec",
     "NewIds",
     "PcmChunk",

@@ -4,7 +4,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from speech_backend.loopback import LoopbackStages, StageNames
+from speech_backend.loopback import LoopbackStages, StageNames, read_access
 from speech_backend.parameters import read_parameters
 from speech_backend.serving import exit_with_server
 from speech_backend.spark import load_speaker
@@ -22,7 +22,7 @@ class TritonPythonModel:
         exit_with_server()
         parameters = read_parameters(args)
         names = StageNames(**{n: parameters[n] for n in ("llm", "vocoder", "audio_tokenizer")})
-        self.stages = LoopbackStages(parameters["triton_address"], names)
+        self.stages = LoopbackStages(parameters["triton_address"], names, access=read_access())
         speaker = load_speaker(self.stages, parameters)
         self.requests = RequestThreads(pb_utils, args["model_name"], speaker.synthesize, THREADS)
 

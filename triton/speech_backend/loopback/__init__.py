@@ -4,8 +4,9 @@ Not through the Python backend's own calls between models (BLS): there an inner 
 be cancelled, and memory grows; see triton/README.md.
 """
 
+from speech_backend.loopback.channel import read_access
 from speech_backend.loopback.siblings import StageError
 from speech_backend.loopback.stages import LoopbackStages, StageNames
 from speech_backend.loopback.token_call import Patience
 
-__all__ = ["LoopbackStages", "Patience", "StageError", "StageNames"]
+__all__ = ["LoopbackStages", "Patience", "StageError", "StageNames", "read_access"]

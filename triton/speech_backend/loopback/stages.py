@@ -6,15 +6,18 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from speech_backend.loopback.channel import open_channel
 from speech_backend.loopback.siblings import Sibling, call_failed
 from speech_backend.loopback.token_call import Patience, TokenCall
 from speech_backend.stages import ReferenceTokens
+from speech_wire import LoopbackAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,15 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from speech_backend.stages import Sampling
-
-CHANNEL_OPTIONS = [
-    # Raw stubs keep gRPC's 4 MiB limit; a reference of 60 s is 3.8 MB.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # gRPC's own back-off grows to two minutes; this server is on the same machine.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +49,14 @@ class LoopbackStages:
         names: StageNames | None = None,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
+        access: LoopbackAccess | None = None,
     ) -> None:
         self._names = names or StageNames()
         self._patience = patience or Patience()
         self._clock = clock
-        self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
+        access = access or LoopbackAccess()
+        self._channel = open_channel(address, access)
+        self._metadata = access.metadata()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._lock = threading.Lock()
         self._siblings: dict[str, Sibling] = {}
@@ -76,7 +73,7 @@ class LoopbackStages:
         # Complete, since Triton wants every input that is not optional; the model looks at `stop`.
         stop = model.request({**tensors, "stop": [True]}, request_id)
         call = TokenCall(
-            self._stub.ModelStreamInfer,
+            partial(self._stub.ModelStreamInfer, metadata=self._metadata),
             model,
             (request, stop),
             self._patience,
@@ -127,7 +124,9 @@ class LoopbackStages:
         request_id = str(secrets.randbits(63))
         request = model.request(tensors, request_id)
         try:
-            response = self._stub.ModelInfer(request, timeout=self._patience.call_seconds)
+            response = self._stub.ModelInfer(
+                request, timeout=self._patience.call_seconds, metadata=self._metadata
+            )
         except grpc.RpcError as error:
             raise call_failed(model.name, error) from error
         model.check_id(response, request_id)
@@ -138,7 +137,9 @@ class LoopbackStages:
             if name not in self._siblings:
                 request = service_pb2.ModelConfigRequest(name=name)
                 try:
-                    answer = self._stub.ModelConfig(request, timeout=self._patience.stop_seconds)
+                    answer = self._stub.ModelConfig(
+                        request, timeout=self._patience.stop_seconds, metadata=self._metadata
+                    )
                 except grpc.RpcError as error:
                     raise call_failed(name, error) from error
                 self._siblings[name] = Sibling.from_config(answer.config)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import urllib.request
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
@@ -13,35 +14,64 @@ from tritonclient.utils import serialize_byte_tensor
 from engine.errors import EngineError
 from speech_wire import SynthesisRequest
 
+if TYPE_CHECKING:
+    from speech_wire import LoopbackAccess
+
 CALL_SECONDS = 5.0
 LOAD_SECONDS = 120.0
 MAX_MESSAGE_BYTES = 2**31 - 1
 PROBE_GENDER = "female"
 
 
+def open_stub(address: str, access: LoopbackAccess) -> Any:
+    """Return a stub of Triton's gRPC service, with TLS where `access` names a root.
+
+    Raises EngineError for a file that cannot be read.
+    """
+    options: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        # gRPC's own back-off grows to two minutes; a Triton starts in seconds.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 500),
+    ]
+    if access.root is None:
+        channel = grpc.insecure_channel(address, options)
+    else:
+        options.append(("grpc.ssl_target_name_override", access.name))
+        pems = [_pem(path) for path in (access.root, access.key, access.certificate)]
+        channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(*pems), options)
+    return service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+
+def _pem(path: str | None) -> bytes | None:
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError as error:
+        raise EngineError(f"{path} cannot be read: {error.strerror}") from error
+
+
 class TritonControl:
     """A blocking connection to one Triton, for the process that started it.
 
-    `admin_key` opens the protocols that the server restricts (loading models).
+    `access` is what every caller needs, `admin_key` opens what is for this one alone (loading
+    models).
     """
 
-    def __init__(self, address: str, admin_key: str, metrics_address: str) -> None:
+    def __init__(
+        self, address: str, access: LoopbackAccess, admin_key: str, metrics_address: str
+    ) -> None:
         self._metrics_url = f"http://{metrics_address}/metrics"
-        options = [
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            # gRPC's own back-off grows to two minutes; a Triton starts in seconds.
-            ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 500),
-        ]
-        channel = grpc.insecure_channel(address, options=options)
-        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        self._admin = (("triton-grpc-protocol-admin", admin_key),)
+        self._stub = open_stub(address, access)
+        self._metadata = access.metadata()
+        self._admin = (*self._metadata, ("triton-grpc-protocol-admin", admin_key))
 
     def is_ready(self) -> bool:
         """Whether the server says that it and its models are ready (a dead stub is not seen)."""
         try:
             request = service_pb2.ServerReadyRequest()
-            return bool(self._stub.ServerReady(request, timeout=CALL_SECONDS).ready)
+            return bool(
+                self._stub.ServerReady(request, timeout=CALL_SECONDS, metadata=self._metadata).ready
+            )
         except grpc.RpcError:
             return False
 
@@ -62,7 +92,7 @@ class TritonControl:
     def _inputs(self, model: str) -> set[str]:
         request = service_pb2.ModelConfigRequest(name=model)
         try:
-            answer = self._stub.ModelConfig(request, timeout=CALL_SECONDS)
+            answer = self._stub.ModelConfig(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
             raise EngineError(f"model '{model}' has no configuration: {_words(error)}") from error
         return {tensor.name for tensor in answer.config.input}
@@ -83,7 +113,9 @@ class TritonControl:
     def speak(self, model: str, text: str, timeout_seconds: float) -> int:
         """Return how many samples the model made of `text`; raises EngineError if it cannot."""
         request = _request(model, text, self._inputs(model))
-        call = self._stub.ModelStreamInfer(iter([request]), timeout=timeout_seconds)
+        call = self._stub.ModelStreamInfer(
+            iter([request]), timeout=timeout_seconds, metadata=self._metadata
+        )
         samples = 0
         try:
             # To the end of the stream: to cancel it right after FINAL can crash the server.

@@ -1,0 +1,107 @@
+"""Who may call a Triton: TLS, a secret, and the addresses that are refused without either."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError
+from speech_wire import LoopbackAccess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = "triton-grpc-protocol-"
+CALLERS = "speech"
+"""Callers send the secret in the header `triton-grpc-protocol-speech`."""
+
+PROTECTED = "inference,metadata,model-config,statistics"
+"""What the secret opens. Health stays open: balancers and Kubernetes ask without a header."""
+
+SHORTEST_SECRET = 16
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files of a server; `client_root` is whose clients are let in, None for all.
+
+    `root` is who signed `certificate`, None if it did itself; `name` is a name in it. With
+    `client_root`, the server's own certificate is also what its models show, unless they have
+    one of their own.
+    """
+
+    certificate: Path
+    key: Path
+    root: Path | None = None
+    client_root: Path | None = None
+    own_certificate: Path | None = None
+    own_key: Path | None = None
+    name: str = LoopbackAccess().name
+
+    def flags(self) -> list[str]:
+        """Return tritonserver's."""
+        flags = [
+            "--grpc-use-ssl=true",
+            f"--grpc-server-cert={self.certificate.resolve()}",
+            f"--grpc-server-key={self.key.resolve()}",
+        ]
+        if self.client_root is not None:
+            flags += [
+                "--grpc-use-ssl-mutual=true",
+                f"--grpc-root-cert={self.client_root.resolve()}",
+            ]
+        return flags
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller needs. Nothing, unless there is `tls` or a `secret`."""
+
+    tls: Tls | None = None
+    secret: str | None = None
+
+    def check(self, host: str, *, is_insecure: bool) -> None:
+        """Raise EngineError for an address that others reach, where they could all call."""
+        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
+            raise EngineError(
+                f"the secret has {len(self.secret)} characters, {SHORTEST_SECRET} at least are "
+                "needed; `openssl rand -hex 32` makes one"
+            )
+        if _is_loopback(host) or is_insecure or self.tls or self.secret:
+            return
+        raise EngineError(
+            f"others can reach {host}, and whoever can call this Triton may use it: give it "
+            "--tls-certificate and --tls-key, or --secret-file, or keep it on 127.0.0.1; in a "
+            "private network, --insecure"
+        )
+
+    def flags(self) -> list[str]:
+        """Return tritonserver's."""
+        flags = self.tls.flags() if self.tls else []
+        if self.secret is not None:
+            flags.append(f"--grpc-restricted-protocol={PROTECTED}:{CALLERS}={self.secret}")
+        return flags
+
+    def loopback(self) -> LoopbackAccess:
+        """Return what this machine's own calls need."""
+        headers = {} if self.secret is None else {f"{HEADER}{CALLERS}": self.secret}
+        tls = self.tls
+        if tls is None:
+            return LoopbackAccess(headers=headers)
+        shown = (tls.own_certificate or tls.certificate, tls.own_key or tls.key)
+        certificate, key = (str(path.resolve()) for path in shown)
+        return LoopbackAccess(
+            root=str((tls.root or tls.certificate).resolve()),
+            certificate=certificate if tls.client_root else None,
+            key=key if tls.client_root else None,
+            name=tls.name,
+            headers=headers,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

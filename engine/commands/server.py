@@ -1,0 +1,128 @@
+"""The options of `serve` that say who may call Triton and how it is tuned."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.access import Access, Tls
+from engine.errors import EngineError
+from engine.tuning import Tuning
+
+TLS_FILES = ("certificate", "key", "root", "client_root", "own_certificate", "own_key")
+
+
+def add_access_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what callers need."""
+    group = parser.add_argument_group("callers", "all files are PEM; they are read at the start")
+    for name, meaning in (
+        ("certificate", "TLS: the server's certificate"),
+        ("key", "its key"),
+        ("root", "who signed it; default: it did itself"),
+        ("client-root", "mutual TLS: only clients that this one signed are let in"),
+        ("own-certificate", "mutual TLS: what models show to their own server; default: its own"),
+        ("own-key", "its key"),
+    ):
+        group.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=meaning)
+    group.add_argument(
+        "--tls-name", default=Tls.name, help="a name in the server's certificate (%(default)s)"
+    )
+    group.add_argument(
+        "--secret-file",
+        type=Path,
+        metavar="FILE",
+        help="its first line is needed by callers, in the header triton-grpc-protocol-speech",
+    )
+    group.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen on an address that others reach, with neither TLS nor a secret",
+    )
+
+
+def read_access(options: argparse.Namespace) -> Access:
+    """Return what the options say; raises EngineError for a file that is missing or half a pair."""
+    files = {name: getattr(options, f"tls_{name}") for name in TLS_FILES}
+    for path in files.values():
+        if path is not None and not path.is_file():
+            raise EngineError(f"{path} is no file that can be read")
+    for certificate, key in (("certificate", "key"), ("own_certificate", "own_key")):
+        if (files[certificate] is None) != (files[key] is None):
+            raise EngineError(
+                f"--tls-{certificate} and --tls-{key} belong together".replace("_", "-")
+            )
+    if files["certificate"] is None and any(files.values()):
+        raise EngineError("without --tls-certificate and --tls-key there is no TLS")
+    tls = Tls(**files, name=options.tls_name) if files["certificate"] else None
+    return Access(tls, _secret(options.secret_file))
+
+
+def _secret(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def add_tuning_options(parser: argparse.ArgumentParser) -> None:
+    """Declare how Triton is tuned."""
+    group = parser.add_argument_group("tuning", "times are in seconds")
+    for name, default, meaning in (
+        ("keepalive", Tuning.keepalive_seconds, "how often a silent client is asked (7200)"),
+        ("keepalive-timeout", None, "how long it may take to answer (20)"),
+        ("ping-interval", Tuning.ping_interval_seconds, "how often a client may ask (10)"),
+        ("metrics-interval", Tuning.metrics_interval_seconds, "how old GPU figures may be (2)"),
+    ):
+        group.add_argument(f"--{name}", type=_seconds, default=default, help=meaning)
+    group.add_argument(
+        "--keepalive-without-calls", action="store_true", help="also while nothing is asked for"
+    )
+    group.add_argument(
+        "--exit-timeout",
+        type=int,
+        default=Tuning.exit_seconds,
+        help="how long what is in flight may take at the end (%(default)s)",
+    )
+    group.add_argument("--trace-url", metavar="URL", help="traces, as OTLP over HTTP (Triton 2.57)")
+    group.add_argument(
+        "--trace-rate",
+        type=int,
+        default=Tuning.trace_rate,
+        help="one request in so many is traced, and all that bring a trace along (%(default)s)",
+    )
+    group.add_argument(
+        "--cache-bytes", type=int, help="response cache, for models of your own that ask for it"
+    )
+    group.add_argument(
+        "--rate-limit",
+        action="append",
+        default=[],
+        metavar="NAME:COUNT",
+        help="a resource that models of your own share (repeatable)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def read_tuning(options: argparse.Namespace) -> Tuning:
+    """Return what the options say."""
+    return Tuning(
+        keepalive_seconds=options.keepalive,
+        keepalive_timeout_seconds=options.keepalive_timeout,
+        keepalive_without_calls=options.keepalive_without_calls,
+        ping_interval_seconds=options.ping_interval,
+        trace_url=options.trace_url,
+        trace_rate=options.trace_rate,
+        cache_bytes=options.cache_bytes,
+        rate_limits=tuple(options.rate_limit),
+        metrics_interval_seconds=options.metrics_interval,
+        exit_seconds=options.exit_timeout,
+    )
