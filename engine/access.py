@@ -37,7 +37,7 @@ class Tls:
     client_root: Path | None = None
     own_certificate: Path | None = None
     own_key: Path | None = None
-    name: str = LoopbackAccess().name
+    name: str = "localhost"
 
     def flags(self) -> list[str]:
         """Return tritonserver's."""

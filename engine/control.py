@@ -37,7 +37,8 @@ def open_stub(address: str, access: LoopbackAccess) -> Any:
     if access.root is None:
         channel = grpc.insecure_channel(address, options)
     else:
-        options.append(("grpc.ssl_target_name_override", access.name))
+        if access.name:
+            options.append(("grpc.ssl_target_name_override", access.name))
         pems = [_pem(path) for path in (access.root, access.key, access.certificate)]
         channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(*pems), options)
     return service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -83,7 +84,9 @@ class TritonControl:
             self._stub.RepositoryModelUnload(unload, timeout=CALL_SECONDS, metadata=self._admin)
             self._stub.RepositoryModelLoad(load, timeout=LOAD_SECONDS, metadata=self._admin)
         except grpc.RpcError as error:
-            raise EngineError(f"model '{model}' could not be reloaded: {_words(error)}") from error
+            raise EngineError(
+                f"model '{model}' could not be reloaded: {words_of(error)}"
+            ) from error
 
     def speaks(self, model: str) -> bool:
         """Whether the model makes speech of a text itself, instead of serving one that does."""
@@ -94,7 +97,7 @@ class TritonControl:
         try:
             answer = self._stub.ModelConfig(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise EngineError(f"model '{model}' has no configuration: {_words(error)}") from error
+            raise EngineError(f"model '{model}' has no configuration: {words_of(error)}") from error
         return {tensor.name for tensor in answer.config.input}
 
     def finished_requests(self, model: str) -> float | None:
@@ -112,7 +115,7 @@ class TritonControl:
 
     def speak(self, model: str, text: str, timeout_seconds: float) -> int:
         """Return how many samples the model made of `text`; raises EngineError if it cannot."""
-        request = _request(model, text, self._inputs(model))
+        request = spoken_request(model, text, self._inputs(model))
         call = self._stub.ModelStreamInfer(
             iter([request]), timeout=timeout_seconds, metadata=self._metadata
         )
@@ -124,7 +127,7 @@ class TritonControl:
                     raise EngineError(f"model '{model}' failed: {message.error_message}")
                 samples += _waveform_samples(message.infer_response)
         except grpc.RpcError as error:
-            raise EngineError(f"model '{model}' did not speak: {_words(error)}") from error
+            raise EngineError(f"model '{model}' did not speak: {words_of(error)}") from error
         finally:
             call.cancel()
         if samples == 0:
@@ -132,7 +135,8 @@ class TritonControl:
         return samples
 
 
-def _request(model: str, text: str, inputs: set[str]) -> service_pb2.ModelInferRequest:
+def spoken_request(model: str, text: str, inputs: set[str]) -> Any:
+    """Return a ModelInferRequest for `text`, with what a model of these inputs needs beside it."""
     request = service_pb2.ModelInferRequest(model_name=model, id="probe")
     request.parameters["triton_enable_empty_final_response"].bool_param = True
     # A model that has no voice of its own makes one up if it is told of what gender.
@@ -150,5 +154,6 @@ def _waveform_samples(response: service_pb2.ModelInferResponse) -> int:
     return 0
 
 
-def _words(error: Any) -> str:
+def words_of(error: Any) -> str:
+    """Return what a failed call says, in one line."""
     return f"{error.code().name} {error.details()}"

@@ -54,10 +54,11 @@ def read_access(options: argparse.Namespace) -> Access:
     if files["certificate"] is None and any(files.values()):
         raise EngineError("without --tls-certificate and --tls-key there is no TLS")
     tls = Tls(**files, name=options.tls_name) if files["certificate"] else None
-    return Access(tls, _secret(options.secret_file))
+    return Access(tls, read_secret(options.secret_file))
 
 
-def _secret(path: Path | None) -> str | None:
+def read_secret(path: Path | None) -> str | None:
+    """Return the first line of a file, None without one."""
     if path is None:
         return None
     lines = path.read_text(encoding="utf-8").splitlines()

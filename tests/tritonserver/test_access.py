@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tritonclient.grpc import service_pb2
 
+from engine.__main__ import main
 from engine.control import TritonControl, open_stub
 from engine.errors import EngineError
 from engine.fixture import write_checkpoint
@@ -124,10 +125,13 @@ def secured(
         *(sys.executable, "-I", "-m", "engine", "serve", "--repository", str(repository), *where),
         *(*files, *secret, "--tls-name", "triton.test"),
     )
-    # It says so only after the front has spoken a word, through its stages.
-    process.wait_for("engine.ready", 120)
-    yield Secured(process, ports.triton, case)
-    assert process.stop() == 0
+    try:
+        # It says so only after the front has spoken a word, through its stages.
+        process.wait_for("engine.ready", 120)
+        yield Secured(process, ports.triton, case)
+    finally:
+        code = process.stop()
+    assert code == 0
     assert not [line for line in process.lines if SECRET in line]
 
 
@@ -152,6 +156,19 @@ def test_a_caller_without_it_is_not_heard(secured: Secured, pki: Path) -> None:
     for access in lacking:
         with pytest.raises(EngineError):
             secured.speak(access)
+
+
+def test_verify_passes_with_the_same_options(
+    secured: Secured, pki: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = secured.case
+    pair = ["--tls-certificate", f"{pki}/{case.pair}.pem", "--tls-key", f"{pki}/{case.pair}.key"]
+    secret = ["--secret-file", str(pki / "secret")] if case.headers else []
+    options = ["--tls-root", str(pki / case.root), "--tls-name", "triton.test"]
+
+    code = main(["verify", secured.address, *options, *(pair if case.pair else []), *secret])
+
+    assert code == 0, capsys.readouterr().out
 
 
 def test_nobody_learns_the_secret_from_a_models_configuration(secured: Secured, pki: Path) -> None:

@@ -88,7 +88,7 @@ def test_tls_is_tritons_flags_and_the_loopbacks_root(files: dict[str, Path]) -> 
         f"--grpc-server-cert={certificate}",
         f"--grpc-server-key={files['key']}",
     ]
-    assert access.loopback() == LoopbackAccess(root=certificate, headers={})
+    assert access.loopback() == LoopbackAccess(certificate, name="localhost", headers={})
 
 
 def test_mutual_tls_has_a_certificate_for_the_loopback_too(files: dict[str, Path]) -> None:

@@ -22,14 +22,14 @@ A model's configuration would be the wrong place: whoever may ask Triton for it 
 class LoopbackAccess:
     """PEM files for TLS (`root` of the server, own `certificate` and `key`), and who it must be.
 
-    Without `root` the port has no TLS; `name` is what the server's certificate says, since the
-    address does not; `headers` go with every call.
+    Without `root` the port has no TLS, an empty one stands for the system's authorities; `name` is
+    what the server's certificate says, where the address is not it; `headers` go with every call.
     """
 
     root: str | None = None
     certificate: str | None = None
     key: str | None = None
-    name: str = "localhost"
+    name: str | None = None
     headers: Mapping[str, str] | None = None
 
     def metadata(self) -> tuple[tuple[str, str], ...]:

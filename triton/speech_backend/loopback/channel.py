@@ -31,5 +31,5 @@ def open_channel(address: str, access: LoopbackAccess) -> grpc.Channel:
         return grpc.insecure_channel(address, CHANNEL_OPTIONS)
     pems = (access.root, access.key, access.certificate)
     credentials = grpc.ssl_channel_credentials(*(Path(p).read_bytes() if p else None for p in pems))
-    name = ("grpc.ssl_target_name_override", access.name)
-    return grpc.secure_channel(address, credentials, [*CHANNEL_OPTIONS, name])
+    name = [("grpc.ssl_target_name_override", access.name)] if access.name else []
+    return grpc.secure_channel(address, credentials, [*CHANNEL_OPTIONS, *name])

@@ -1,0 +1,74 @@
+"""`verify`: look at a Triton from outside, and have its models speak a sentence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.access import CALLERS, HEADER
+from engine.commands.server import read_secret
+from engine.errors import EngineError
+from engine.verify import Verifier
+from speech_wire import LoopbackAccess
+
+if TYPE_CHECKING:
+    import argparse
+
+    from engine.verify import Verdict
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    verify = commands.add_parser(
+        "verify", help="look at a running Triton and have its models speak a sentence"
+    )
+    verify.add_argument("address", metavar="HOST:PORT", help="its gRPC")
+    verify.add_argument("--model", action="append", help="repeatable; default: all that speak")
+    verify.add_argument("--json", action="store_true", help="print JSON, a line for each model")
+    verify.add_argument("--timeout", type=float, default=60.0, help="seconds for the sentence (60)")
+    verify.add_argument("--tls", action="store_true", help="TLS, by an authority of the system's")
+    verify.add_argument("--tls-root", metavar="FILE", help="TLS, by this authority (PEM)")
+    verify.add_argument("--tls-certificate", metavar="FILE", help="mutual TLS: what is shown")
+    verify.add_argument("--tls-key", metavar="FILE", help="its key")
+    verify.add_argument("--tls-name", help="the name in the server's certificate, if another one")
+    verify.add_argument("--secret-file", type=Path, metavar="FILE", help="what callers need")
+    verify.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what was found; raises EngineError where anything is wrong."""
+    verifier = Verifier(options.address, _access(options), options.timeout)
+    verdicts = [verifier.verify(model) for model in options.model or verifier.speech_models()]
+    for verdict in verdicts:
+        print(_as_json(verdict) if options.json else _as_text(verdict))
+    if failed := [verdict.model for verdict in verdicts if not verdict.passed]:
+        raise EngineError(f"not as it should be: {', '.join(failed)}")
+
+
+def _access(options: argparse.Namespace) -> LoopbackAccess:
+    root = options.tls_root or ("" if options.tls else None)
+    if root is None and (options.tls_certificate or options.tls_key or options.tls_name):
+        raise EngineError("without --tls or --tls-root there is no TLS")
+    secret = read_secret(options.secret_file)
+    headers = {} if secret is None else {f"{HEADER}{CALLERS}": secret}
+    return LoopbackAccess(root, options.tls_certificate, options.tls_key, options.tls_name, headers)
+
+
+def _as_json(verdict: Verdict) -> str:
+    return json.dumps(asdict(verdict) | {"passed": verdict.passed})
+
+
+def _as_text(verdict: Verdict) -> str:
+    figures = verdict.figures
+    timing = (
+        f"  first audio after {figures['first_audio_seconds']:.3f} s, all after "
+        f"{figures['total_seconds']:.3f} s, {figures['real_time_factor']:.3f} of its length"
+    )
+    lines = [
+        f"{verdict.model} at {verdict.address}, Triton {verdict.triton}",
+        *(f"  {'ok ' if c.passed else 'BAD'} {c.name}: {c.found}" for c in verdict.checks),
+        timing,
+    ]
+    return "\n".join(lines)

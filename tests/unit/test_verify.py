@@ -1,0 +1,152 @@
+"""`engine verify` against a fake Triton: each thing that can be wrong is found, and named."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from engine.__main__ import main
+from engine.checks import SENTENCE
+from engine.errors import EngineError
+from engine.verify import Verdict, Verifier
+from fakes.counting import CountingTriton
+from fakes.script import Fail, Misplaced, Script, tone, tones
+from speech_wire import LoopbackAccess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOOD = Script(tones(30))  # 3 s of sound, as 44 characters take.
+
+
+@pytest.fixture
+def triton() -> Iterator[CountingTriton]:
+    with CountingTriton(GOOD) as fake:
+        yield fake
+
+
+def verify(triton: CountingTriton, model: str = "hibari") -> Verdict:
+    ticks = iter(range(1000))
+    verifier = Verifier(triton.address, LoopbackAccess(), clock=lambda: float(next(ticks)))
+    return verifier.verify(model)
+
+
+def wrong(verdict: Verdict) -> dict[str, str]:
+    return {check.name: check.found for check in verdict.checks if not check.passed}
+
+
+def test_what_is_right_passes_and_is_measured(triton: CountingTriton) -> None:
+    verdict = verify(triton)
+
+    assert wrong(verdict) == {}
+    assert verdict.passed
+    assert (verdict.triton, verdict.model) == ("2.51.0", "hibari")
+    assert [check.name for check in verdict.checks] == [
+        *("ready", "contract", "stream", "length", "loudness", "statistics"),
+    ]
+    assert [request.target_text for request in triton.seen.requests] == [SENTENCE]
+    # The clock ticks once at the start and once for each of the 30 chunks.
+    assert verdict.figures == {
+        "first_audio_seconds": 1.0,
+        "total_seconds": 30.0,
+        "audio_seconds": 3.0,
+        "real_time_factor": 10.0,
+        "loudness_dbfs": pytest.approx(-9.0, abs=4),
+        "requests_hibari": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "check", "words"),
+    [
+        (Script(tones(30), is_ready=False), "ready", "server ready, model not ready"),
+        (Script(tones(3)), "length", "0.30 s of sound, 1.0 to 8.7 s are usual"),
+        (Script(tones(100)), "length", "10.00 s of sound"),
+        (Script([np.zeros(72_000, np.float32)]), "loudness", "-120.0 dBFS, -50 to -3 are"),
+        (Script([np.ones(72_000, np.float32)]), "loudness", "0.0 dBFS"),
+        (Script([np.full(72_000, np.nan, np.float32)]), "loudness", "that are no numbers"),
+        (Script([*tones(30), Fail("out of memory")]), "stream", "out of memory"),
+        (Script([*tones(30), Misplaced(tone())]), "stream", "begins at 72001 instead of 72000"),
+        (Script(tones(30), sends_final=False), "stream", "without Triton's final response"),
+        (Script(tones(30), is_batched=True), "contract", "it has a batch dimension"),
+    ],
+    ids=[
+        *("not ready", "too short", "too long", "silent", "full scale", "not a number"),
+        *("failed", "gap", "no final", "upstream"),
+    ],
+)
+def test_what_is_wrong_is_found(
+    triton: CountingTriton, script: Script, check: str, words: str
+) -> None:
+    triton.script = script
+
+    found = wrong(verify(triton))
+
+    assert words in found[check]
+
+
+def test_tensors_that_differ_from_the_contract_are_named(triton: CountingTriton) -> None:
+    triton.script = Script(tones(30), is_speech_model=False)
+    found = wrong(verify(triton))
+
+    assert found["contract"] == ("INPUT0 is unknown; target_text is missing; waveform is missing")
+
+
+def test_a_failure_that_triton_counted_is_found(triton: CountingTriton) -> None:
+    triton.servicer.fails = 1
+
+    assert wrong(verify(triton)) == {"statistics": "requests: hibari 1 and 1 failed"}
+
+
+def test_a_sentence_that_triton_did_not_count_is_found(triton: CountingTriton) -> None:
+    triton.servicer.counts = False
+
+    assert wrong(verify(triton)) == {"statistics": "requests: none counted"}
+
+
+def test_json_is_a_line_for_each_model(
+    triton: CountingTriton, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["verify", triton.address, "--json"])
+
+    (line,) = capsys.readouterr().out.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    assert code == 0
+    assert told["passed"] is True
+    assert (told["model"], told["triton"], told["address"]) == ("hibari", "2.51.0", triton.address)
+    assert {check["name"]: check["passed"] for check in told["checks"]}["loudness"] is True
+    assert told["figures"]["audio_seconds"] == 3.0
+
+
+def test_what_is_wrong_ends_with_1_and_is_said(
+    triton: CountingTriton, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.script = Script(tones(3))
+
+    code = main(["verify", triton.address, "--model", "hibari"])
+
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert "  BAD length: 0.30 s of sound, 1.0 to 8.7 s are usual\n" in out
+    assert "  ok  ready: server ready, model ready\n" in out
+    assert err == "error: not as it should be: hibari\n"
+
+
+def test_a_triton_that_is_not_there_is_named() -> None:
+    with pytest.raises(EngineError, match=r"127\.0\.0\.1:1 does not answer: UNAVAILABLE"):
+        Verifier("127.0.0.1:1", LoopbackAccess()).speech_models()
+
+
+def test_a_triton_without_a_speech_model_says_what_it_has(triton: CountingTriton) -> None:
+    triton.script = Script(is_speech_model=False)
+
+    with pytest.raises(EngineError, match="no model that speaks; it has hibari"):
+        Verifier(triton.address, LoopbackAccess()).speech_models()
+
+
+def test_a_certificate_without_tls_is_refused(tmp_path: Path) -> None:
+    assert main(["verify", "127.0.0.1:1", "--tls-certificate", str(tmp_path)]) == 1
