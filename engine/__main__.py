@@ -7,13 +7,13 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from engine.commands import fixture, render, serve, verify
+from engine.commands import diff, fixture, render, serve, verify
 from engine.errors import EngineError, ServerDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (render, serve, verify, fixture)
+COMMANDS = (render, diff, serve, verify, fixture)
 
 FAILED = 1
 SERVER_DIED = 3

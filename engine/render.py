@@ -6,9 +6,9 @@ import shutil
 import sysconfig
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
 from engine.errors import EngineError
@@ -17,6 +17,7 @@ from engine.tensorrtllm import BACKEND
 if TYPE_CHECKING:
     from speech_wire import ModelSpec, TensorSpec
 
+CONFIG = "config.pbtxt"
 TRITON_TYPES = {
     "BOOL": model_config_pb2.TYPE_BOOL,
     "BYTES": model_config_pb2.TYPE_STRING,
@@ -84,10 +85,21 @@ def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path
     # Protobuf's text leaves out a zero, and Triton would then complete the batch size itself.
     zero = "max_batch_size: 0\n" if spec.max_batch_size == 0 else ""
     text = zero + text_format.MessageToString(model_config(spec))
-    (beside / "config.pbtxt").write_text(text, encoding="utf-8")
+    (beside / CONFIG).write_text(text, encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     beside.rename(folder)
     return folder
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return a config.pbtxt as plain values; raises EngineError where it is none."""
+    config = model_config_pb2.ModelConfig()
+    try:
+        text_format.Parse(path.read_bytes(), config)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise EngineError(f"{path} is no configuration of a model: {error}") from error
+    values: dict[str, Any] = json_format.MessageToDict(config, preserving_proto_field_name=True)
+    return values
 
 
 def model_source(name: str) -> Path:
