@@ -11,9 +11,14 @@ import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
+from engine.render import CONFIG
 from engine.stubs import STUB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BUNDLED = "bundled"
 IMAGE = Path("/opt/tritonserver")
@@ -126,6 +131,19 @@ def _environment(*libraries: str) -> dict[str, str]:
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
         "PATH": os.pathsep.join(filter(None, programs)),
     }
+
+
+def check_own_stubs(repository: Path, models: Sequence[str]) -> None:
+    """Raise EngineError for a model that brings a stub which is for another Python than this.
+
+    A model with an environment of its own (EXECUTION_ENV_PATH) has its packages there.
+    """
+    for model in models:
+        stub = repository / model / STUB
+        if stub.is_file() and "EXECUTION_ENV_PATH" not in (repository / model / CONFIG).read_text(
+            encoding="utf-8"
+        ):
+            _check_python(stub)
 
 
 def _check_python(stub: Path) -> None:

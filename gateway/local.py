@@ -126,7 +126,8 @@ def _children(settings: Settings) -> tuple[Child, Child]:
         models += ["--model-dir", str(settings.model_dir)]
     # -I: neither the working directory nor the user's packages may stand in for ours.
     python = [sys.executable, "-I", "-m"]
-    engine = [*python, "engine", "serve", "--host", host, "--grpc-port", port, *models]
+    hosts = ("--host", host, "--metrics-host", host)
+    engine = [*python, "engine", "serve", *hosts, "--grpc-port", port, *models]
     metrics_port = str(int(port) + 1)
     metrics = ["--triton-metrics", f"{settings.triton_address.rsplit(':', 1)[0]}:{metrics_port}"]
     serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]

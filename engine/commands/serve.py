@@ -17,7 +17,8 @@ from engine.commands.server import (
     read_access,
     read_tuning,
 )
-from engine.installation import BUNDLED, IMAGE, find_installation
+from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
+from engine.render import CONFIG
 from engine.server import Conduct, Listen, TritonServer
 from engine.supervisor import Patience, Supervisor
 
@@ -108,7 +109,8 @@ def _server(
     conduct.tuning.check(installation.version)
     if options.repository is not None:
         repository = options.repository
-        models = options.model or sorted(p.parent.name for p in repository.glob("*/config.pbtxt"))
+        models = options.model or sorted(p.parent.name for p in repository.glob(f"*/{CONFIG}"))
+        check_own_stubs(repository, models)
     else:
         repository = this_run.folder / "repository"
         models = render_models(options, listen.grpc_address(), repository)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineError
-from engine.installation import find_installation
+from engine.installation import check_own_stubs, find_installation
 from engine.stubs import STUB
 
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -86,6 +86,20 @@ def test_a_stub_for_another_python_is_explained(tmp_path: Path) -> None:
         match=rf"runs models with Python 3\.8, and this is {MINOR}, .*for Python 3\.8 of this",
     ):
         find_installation(tmp_path, str(root))
+
+
+def test_a_model_that_brings_a_stub_for_another_python_is_explained(tmp_path: Path) -> None:
+    """Copies of a stub in the models' folders outlive the Python that they were built for."""
+    stub = tmp_path / "speaker" / STUB
+    stub.parent.mkdir()
+    stub.write_bytes(b"\x7fELF libpython3.8.so.1.0")
+    config = stub.with_name("config.pbtxt")
+
+    config.write_text('name: "speaker"\n', encoding="utf-8")
+    with pytest.raises(EngineError, match=r"speaker/.*runs models with Python 3\.8"):
+        check_own_stubs(tmp_path, ["speaker"])
+    config.write_text('parameters { key: "EXECUTION_ENV_PATH" }\n', encoding="utf-8")
+    check_own_stubs(tmp_path, ["speaker"])
 
 
 def test_a_stub_that_cannot_start_is_explained(tmp_path: Path) -> None:
