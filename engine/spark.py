@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
@@ -27,12 +27,16 @@ NEEDED_FILES = (
 )
 SAMPLE_RATE_HZ = "16000"
 
-CHARACTER_TOKENS = 64
-"""A character at most: 60 tokens of speech (`speech_backend.prompts`: a digit is a word of 0.4 s,
-three times that if it is acted, 50 tokens a second) and, in UTF-8, 4 of the prompt."""
+SPOKEN_TOKENS = 60
+"""Of a character at most (`speech_backend.prompts`): a digit is a word of 0.4 s, three times that
+if it is acted, 50 tokens a second."""
 
-FIXED_TOKENS = 160
-"""The silence around the speech is 101, the prompt's marks and the voice are 47 at most."""
+WRITTEN_TOKENS = 4
+"""Of a character at most, in UTF-8."""
+
+SILENCE_TOKENS = 101
+PROMPT_TOKENS = 59
+"""The prompt's marks and the voice are 47 at most."""
 
 REFERENCE_TOKENS = 30 * (50 + 15)
 """The longest recording that the gateway takes: 50 tokens a second, and 15 of its transcript."""
@@ -57,21 +61,52 @@ def spark_specs(site: Site) -> tuple[ModelSpec, ...]:
         raise EngineError(
             f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
         )
-    llm, sequence_tokens = _language_model(site, folder)
+    llm, room = _language_model(site, folder)
     stages = (*llm, _vocoder(site, folder), _audio_tokenizer(site, folder))
-    front = _front(site, folder, llm[0].name if llm else site.llm, sequence_tokens)
+    front = _front(site, folder, llm[0].name if llm else site.llm, room)
     return (*_with_instances(stages, site.instances), front)
 
 
-def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], int]:
-    """Return the model, or none where there is one already, and the longest of its sequences."""
+@dataclass(frozen=True)
+class Room:
+    """What a language model holds: prompt and output together, and the prompt alone."""
+
+    sequence_tokens: int
+    prompt_tokens: int
+
+    def max_text_characters(self) -> int:
+        """Return how long a text may be so that it fits with its speech and a reference.
+
+        It is for the worst text, all digits, and the longest reference: then nothing that is
+        sent is refused for its length. Raises EngineError where too little is left.
+        """
+        given = PROMPT_TOKENS + REFERENCE_TOKENS
+        rest = self.sequence_tokens - given - SILENCE_TOKENS
+        characters = min(
+            rest // (SPOKEN_TOKENS + WRITTEN_TOKENS), (self.prompt_tokens - given) // WRITTEN_TOKENS
+        )
+        if characters < SHORTEST_TEXT:
+            least = given + SHORTEST_TEXT * WRITTEN_TOKENS
+            raise EngineError(
+                f"sequences of {self.sequence_tokens} tokens with prompts of {self.prompt_tokens} "
+                "are too short for a text, its speech and a reference of 30 s: at least "
+                f"{least + SILENCE_TOKENS + SHORTEST_TEXT * SPOKEN_TOKENS} and {least} are needed, "
+                f"{MAX_SEQUENCE_TOKENS} and 8192 are usual (trtllm-build --max_seq_len, "
+                "--max_num_tokens)"
+            )
+        return characters
+
+
+def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Room]:
+    """Return the model, or none where there is one already, and what it holds."""
     most = site.max_sequence_tokens
     if site.llm != TENSORRTLLM:
         own = (llm_spec(folder, site.device, site.dtype, site.threads),)
-        return own if site.llm == TRANSFORMERS else (), most or MAX_SEQUENCE_TOKENS
+        most = most or MAX_SEQUENCE_TOKENS
+        return own if site.llm == TRANSFORMERS else (), Room(most, most)
     if site.engine_dir is None:
         raise EngineError(
-            "--llm tensorrtllm needs --engine-dir, the folder that trtllm-build wrote"
+            f"--llm {TENSORRTLLM} needs --engine-dir, the folder that trtllm-build wrote"
         )
     engine = read_engine(site.engine_dir)
     if most is not None and most > engine.max_sequence_tokens:
@@ -80,23 +115,7 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], in
             f"{engine.max_sequence_tokens} (trtllm-build --max_seq_len)"
         )
     spec = tensorrtllm_spec(engine, site.kv_cache_fraction)
-    return (spec,), most or engine.max_sequence_tokens
-
-
-def max_text_characters(sequence_tokens: int) -> int:
-    """Return how long a text may be so that a sequence holds it, its speech and a reference.
-
-    It is for the worst text, all digits, and the longest reference: then nothing that is sent is
-    refused for its length. Raises EngineError where too little is left.
-    """
-    left = (sequence_tokens - FIXED_TOKENS - REFERENCE_TOKENS) // CHARACTER_TOKENS
-    if left < SHORTEST_TEXT:
-        least = FIXED_TOKENS + REFERENCE_TOKENS + SHORTEST_TEXT * CHARACTER_TOKENS
-        raise EngineError(
-            f"sequences of {sequence_tokens} tokens are too short for text, speech and a reference "
-            f"of 30 s: {least} are needed at least, {MAX_SEQUENCE_TOKENS} are usual"
-        )
-    return left
+    return (spec,), Room(most or engine.max_sequence_tokens, engine.max_prompt_tokens)
 
 
 def _with_instances(
@@ -112,7 +131,7 @@ def _with_instances(
     return tuple(replace(spec, instances=instances.get(spec.name, 1)) for spec in specs)
 
 
-def _front(site: Site, folder: Path, llm: str, sequence_tokens: int) -> ModelSpec:
+def _front(site: Site, folder: Path, llm: str, room: Room) -> ModelSpec:
     inputs = {"voice", "speed"}
     return ModelSpec(
         name="spark_tts",
@@ -124,8 +143,8 @@ def _front(site: Site, folder: Path, llm: str, sequence_tokens: int) -> ModelSpe
             "llm": llm,
             "vocoder": "vocoder",
             "audio_tokenizer": "audio_tokenizer",
-            "max_sequence_tokens": str(sequence_tokens),
-            "max_text_characters": str(max_text_characters(sequence_tokens)),
+            "max_sequence_tokens": str(room.sequence_tokens),
+            "max_text_characters": str(room.max_text_characters()),
             "sample_rate_hz": SAMPLE_RATE_HZ,
             "checkpoint": _checkpoint(folder),
             CANCEL_PARAMETER: "true",

@@ -77,12 +77,17 @@ RELEASES = (
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A folder that trtllm-build wrote: `max_sequence_tokens` is prompt and output together."""
+    """A folder that trtllm-build wrote: `max_sequence_tokens` is prompt and output together.
+
+    A prompt alone may have `max_prompt_tokens`, since it is read in one step (`max_num_tokens`;
+    `max_input_len` is no limit where padding is removed).
+    """
 
     folder: Path
     version: str
     max_batch_size: int
     max_sequence_tokens: int
+    max_prompt_tokens: int
 
     def release(self) -> Release:
         """Return what its release wants; raises EngineError for one that is not known."""
@@ -112,7 +117,11 @@ def read_engine(folder: Path) -> Engine:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         build = config["build_config"]
         engine = Engine(
-            folder.resolve(), config["version"], build["max_batch_size"], build["max_seq_len"]
+            folder.resolve(),
+            config["version"],
+            build["max_batch_size"],
+            build["max_seq_len"],
+            build["max_num_tokens"],
         )
         _check_build(folder, config["pretrained_config"], build)
     except (KeyError, TypeError, ValueError) as error:

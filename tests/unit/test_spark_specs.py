@@ -14,7 +14,7 @@ from engine.catalogue import find_specs
 from engine.errors import EngineError
 from engine.render import model_config, model_source
 from engine.site import Site
-from engine.spark import NEEDED_FILES, max_text_characters
+from engine.spark import NEEDED_FILES, Room
 from fakes.engine_folder import write_engine
 from fakes.spark import TOKENS
 from speech_backend.prompts import Prompter, check_room
@@ -118,7 +118,7 @@ def test_the_longest_text_has_room_with_the_longest_reference(
     """The engine knows no prompts, so its formula is held against those who make them."""
     # One id for each byte: no tokenizer of Spark-TTS's kind makes more.
     prompter = Prompter(TOKENS, lambda text: list(text.encode()))
-    text = worst * max_text_characters(sequence_tokens)
+    text = worst * Room(sequence_tokens, sequence_tokens).max_text_characters()
     voice, spoken = np.zeros(32, np.int32), np.zeros(30 * 50, np.int32)
 
     prompts = [
@@ -132,10 +132,30 @@ def test_the_longest_text_has_room_with_the_longest_reference(
     assert used > 0.94 * sequence_tokens
 
 
-def test_a_sequence_that_holds_hardly_a_text_is_refused_and_says_what_is_needed(
-    checkpoint: Path,
+def test_an_engine_that_reads_short_prompts_takes_shorter_texts(
+    checkpoint: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineError, match=r"of 3133 tokens are too short .* 3134 are needed"):
+    engine = write_engine(tmp_path / "engine", max_num_tokens=2400)
+    site = Site(checkpoint, llm="tensorrtllm", engine_dir=engine)
+
+    *_, front = find_specs("spark_tts", site)
+
+    characters = int(front.parameters["max_text_characters"])
+    prompter = Prompter(TOKENS, lambda text: list(text.encode()))
+    voice, spoken = np.zeros(32, np.int32), np.zeros(30 * 50, np.int32)
+    prompt = prompter.continue_reference("\U0001f600" * characters, "a" * 30 * 15, voice, spoken)
+    assert 0.97 * 2400 < len(prompt.ids) <= 2400
+
+
+@pytest.mark.parametrize("room", [Room(3133, 3133), Room(16_384, 2072)])
+def test_a_model_that_holds_hardly_a_text_is_refused_and_says_what_is_needed(room: Room) -> None:
+    with pytest.raises(EngineError, match=r"too short .* at least 3134 and 2073 are needed"):
+        room.max_text_characters()
+    Room(3134, 2073).max_text_characters()
+
+
+def test_a_sequence_that_is_too_short_is_an_error_of_rendering(checkpoint: Path) -> None:
+    with pytest.raises(EngineError, match="sequences of 3133 tokens with prompts of 3133"):
         find_specs("spark_tts", Site(checkpoint, max_sequence_tokens=3133))
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from engine.__main__ import main
-from engine.checks import SENTENCE
+from engine.checks import SENTENCE, Heard, check_stream
 from engine.errors import EngineError
 from engine.verify import Verdict, Verifier
 from fakes.counting import CountingTriton
 from fakes.script import Fail, Misplaced, Script, tone, tones
-from speech_wire import LoopbackAccess
+from speech_wire import LoopbackAccess, PcmChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +87,12 @@ def test_what_is_wrong_is_found(
     found = wrong(verify(triton))
 
     assert words in found[check]
+
+
+def test_speech_that_was_cut_is_found() -> None:
+    heard = Heard([PcmChunk(tone(), 24_000, 0, "length")], has_ended=True)
+
+    assert check_stream(heard, "").found == "it was cut: length"
 
 
 def test_tensors_that_differ_from_the_contract_are_named(triton: CountingTriton) -> None:
