@@ -17,6 +17,7 @@ from engine.commands.server import (
     read_access,
     read_tuning,
 )
+from engine.errors import EngineError
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
 from engine.render import CONFIG
 from engine.server import Conduct, Listen, TritonServer
@@ -108,6 +109,11 @@ def _server(
     installation = find_installation(this_run.folder, options.installation)
     conduct.tuning.check(installation.version)
     if options.repository is not None:
+        if unused := [name for name in ("model_dir", "engine_dir") if getattr(options, name)]:
+            raise EngineError(
+                f"--repository is rendered already, and --{unused[0].replace('_', '-')} is for "
+                "rendering one; leave one of them out"
+            )
         repository = options.repository
         models = options.model or sorted(p.parent.name for p in repository.glob(f"*/{CONFIG}"))
         check_own_stubs(repository, models)

@@ -115,3 +115,13 @@ def test_a_folder_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> Non
 
     assert found.returncode == 1
     assert found.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("option", ["--model-dir", "--engine-dir"])
+def test_what_a_rendered_repository_would_not_use_is_refused(
+    tmp_path: Path, environment: dict[str, str], option: str
+) -> None:
+    found = engine(tmp_path, "serve", "--repository", ".", option, "x", env=environment)
+
+    assert found.returncode == 1
+    assert f"--repository is rendered already, and {option} is for" in found.stderr
