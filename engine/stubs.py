@@ -12,6 +12,9 @@ from pathlib import Path
 import psutil
 
 STUB = "triton_python_backend_stub"
+STARTING = ("bash", STUB[:15])
+"""What a stub is called that has ended, bash being what starts it: of a process without a command
+line the kernel knows 15 characters."""
 
 
 class Stubs:
@@ -37,10 +40,13 @@ class Stubs:
                     stub.kill()
 
     def has_failed_to_start(self) -> bool:
-        """Whether a stub has already ended, of which Triton goes on to wait for an answer."""
+        """Whether a stub has already ended, of which Triton goes on to wait for an answer.
+
+        While it loads models it also runs a `sh` now and then, whose end it notices itself.
+        """
         for child in self._children():
             with suppress(psutil.NoSuchProcess):
-                if child.status() == psutil.STATUS_ZOMBIE:
+                if child.status() == psutil.STATUS_ZOMBIE and child.name() in STARTING:
                     return True
         return False
 
