@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from engine.fixture import write_checkpoint
 from tritonserver.processes import Ports, Process, free_ports, metric
 
 if TYPE_CHECKING:
@@ -102,6 +103,14 @@ def body(text: str, **fields: Any) -> dict[str, Any]:
         "input": text,
         **fields,
     }
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a checkpoint of Spark-TTS with random weights."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "spark"
+    write_checkpoint(folder, "tiny", seed=1)
+    return folder
 
 
 @pytest.fixture

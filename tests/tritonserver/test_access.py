@@ -15,7 +15,6 @@ from tritonclient.grpc import service_pb2
 from engine.__main__ import main
 from engine.control import TritonControl, open_stub
 from engine.errors import EngineError
-from engine.fixture import write_checkpoint
 from engine.render import model_source, render_model
 from engine.site import Site
 from engine.spark import spark_specs
@@ -33,13 +32,6 @@ SOURCES = {
 }
 SECRET = "a-secret-of-this-test-run"  # noqa: S105  a test's
 SECRET_HEADER = {"triton-grpc-protocol-speech": SECRET}
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("checkpoint") / "spark"
-    write_checkpoint(folder, "tiny", seed=1)
-    return folder
 
 
 @pytest.fixture(scope="module")
