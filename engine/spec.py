@@ -1,0 +1,232 @@
+"""What an engine is made of, in one value: weights, precision, limits, GPU, versions, options."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError
+from engine.options import check_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MODEL = "SparkAudio/Spark-TTS-0.5B"
+
+MAX_POSITIONS = 32_768
+LAYERS = 24
+TENSOR_PARALLEL = (1, 2, 14)
+"""Into how many parts the 14 attention heads, with their 2 heads of keys, can be split."""
+
+DTYPES = ("bfloat16", "float32")
+QUANTIZATIONS = ("none", "int8", "int4", "int4_gptq", "smoothquant", "fp8")
+KV_CACHES = ("auto", "int8", "fp8")
+
+IMAGES = {
+    "24.12": "0.16.0",
+    "25.01": "0.17.0",
+    "25.02": "0.17.0.post1",
+    "25.03": "0.18.0",
+    "25.04": "0.18.2",
+    "25.05": "0.19.0",
+    "25.06": "0.20.0",
+    "25.07": "0.20.0",
+    "25.08": "0.21.0",
+    "25.09": "1.0.0",
+    "25.10": "1.0.0",
+    "25.11": "1.0.3",
+    "25.12": "1.1.0",
+    "26.01": "1.1.0",
+    "26.02": "1.1.0",
+    "26.03": "1.2.0",
+    "26.04": "1.2.1",
+    "26.05": "1.2.1",
+    "26.06": "1.2.1",
+    "26.07": "1.2.1",
+}
+"""TensorRT-LLM's version in nvcr.io/nvidia/tritonserver:<tag>-trtllm-python-py3, by NVIDIA's
+compatibility matrix. 1.2.1 is the last release that builds engines."""
+
+CAPABILITIES = {
+    "V100": (7, 0),
+    "T4": (7, 5),
+    "A100": (8, 0),
+    "A30": (8, 0),
+    "A10": (8, 6),
+    "A10G": (8, 6),
+    "A40": (8, 6),
+    "L4": (8, 9),
+    "L20": (8, 9),
+    "L40": (8, 9),
+    "L40S": (8, 9),
+    "H20": (9, 0),
+    "H100": (9, 0),
+    "H200": (9, 0),
+}
+"""Compute capability by the word for the GPU in its name (`NVIDIA A100-SXM4-80GB`)."""
+
+BFLOAT16_CAPABILITY = (8, 0)
+FP8_CAPABILITY = (8, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """An engine of Spark-TTS's language model; what cannot go together raises EngineError.
+
+    `revision` is a commit of `model` on the Hub, a branch until that is looked up, or
+    `local-<digest>` for a folder. `quantization` is one of QUANTIZATIONS (of the weights, and
+    with smoothquant and fp8 of what is computed with), `kv_cache` one of KV_CACHES; what must be
+    calibrated is calibrated with the data set `calibration`. `max_batch` is in requests, the
+    other limits are in tokens: of a prompt, of prompt and output, of all prompts computed at
+    once. `paged_context` makes an engine whose Triton can reuse keys and values of a prompt's
+    start and cut long prompts. `extra_convert` and `extra_build` are further options as
+    (name, value), "" for a switch. The defaults are upstream's, on an L4.
+    """
+
+    model: str = MODEL
+    revision: str = "main"
+    dtype: str = "bfloat16"
+    quantization: str = "none"
+    kv_cache: str = "auto"
+    calibration: str = ""
+    smoothquant: float = 0.5
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    max_batch: int = 16
+    max_input: int = 1024
+    max_sequence: int = MAX_POSITIONS
+    max_tokens: int = 32_768
+    paged_context: bool = False
+    pruned_head: bool = False
+    gpu: str = "L4"
+    trtllm_version: str = "0.17.0.post1"
+    image: str = "25.02"
+    extra_convert: tuple[tuple[str, str], ...] = ()
+    extra_build: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if faults := [*_names(self), *_precision(self), *_calibration(self), *_limits(self)]:
+            raise EngineError("; ".join(faults))
+        check_extra("convert_checkpoint.py", self.extra_convert)
+        check_extra("trtllm-build", self.extra_build)
+
+    @property
+    def container(self) -> str:
+        """The image to build and to serve in."""
+        return f"nvcr.io/nvidia/tritonserver:{self.image}-trtllm-python-py3"
+
+    @property
+    def world_size(self) -> int:
+        """How many GPUs the engine runs on."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+    def weights_key(self) -> str:
+        """Return the name of the folder of the weights."""
+        return f"{self.model.replace('/', '--')}@{self.revision.replace('/', '--')}"
+
+    def checkpoint_key(self) -> str:
+        """Return the name of the converted checkpoint's folder; other limits share it."""
+        limits = ("max_batch", "max_input", "max_sequence", "max_tokens", "paged_context")
+        unused = (*limits, "gpu", "image", "extra_build")
+        return self._key(f"{self._kind()}-trtllm{self.trtllm_version}", unused)
+
+    def key(self) -> str:
+        """Return the name of the engine's folder: readable, and another one for any other spec."""
+        name = f"{self.gpu}-{self._kind()}-b{self.max_batch}-trtllm{self.trtllm_version}"
+        return self._key(name, ())
+
+    def _kind(self) -> str:
+        parts = [self.dtype] if self.quantization == "none" else [self.quantization]
+        parts += [f"kv-{self.kv_cache}"] * (self.kv_cache != "auto")
+        return "-".join(parts + ["pruned"] * self.pruned_head)
+
+    def _key(self, name: str, unused: tuple[str, ...]) -> str:
+        fields = {field: value for field, value in asdict(self).items() if field not in unused}
+        digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        return f"{name}-{digest[:12]}"
+
+
+def _names(spec: EngineSpec) -> Iterator[str]:
+    for field, given, allowed in (
+        ("quantization", spec.quantization, QUANTIZATIONS),
+        ("KV cache", spec.kv_cache, KV_CACHES),
+        ("GPU", spec.gpu, tuple(CAPABILITIES)),
+        ("image", spec.image, tuple(IMAGES)),
+    ):
+        if given not in allowed:
+            yield f"{field} '{given}' is not known; there are: {', '.join(allowed)}"
+    if spec.dtype == "float16":
+        yield (
+            "dtype 'float16' is not allowed: Spark-TTS's language model overflows in it and "
+            "speaks garbage or nothing; take bfloat16"
+        )
+    elif spec.dtype not in DTYPES:
+        yield f"dtype '{spec.dtype}' is not known; there are: {', '.join(DTYPES)}"
+    found = IMAGES.get(spec.image, spec.trtllm_version)
+    if found != spec.trtllm_version:
+        tags = [tag for tag, version in IMAGES.items() if version == spec.trtllm_version]
+        yield (
+            f"image {spec.image} has TensorRT-LLM {found}, not {spec.trtllm_version}, and an "
+            "engine runs only on the version that built it; "
+            + (f"take image {', '.join(tags)}" if tags else f"take version {found}")
+        )
+
+
+def _precision(spec: EngineSpec) -> Iterator[str]:
+    capability = CAPABILITIES.get(spec.gpu, FP8_CAPABILITY)
+    if spec.dtype == "bfloat16" and capability < BFLOAT16_CAPABILITY:
+        yield f"{spec.gpu} cannot compute in bfloat16, which needs compute capability 8.0 or later"
+    if spec.quantization == "fp8" and capability < FP8_CAPABILITY:
+        yield (
+            f"{spec.gpu} cannot compute in fp8, which needs compute capability 8.9 or later; "
+            "there, int8 halves the weights, too"
+        )
+    if spec.kv_cache == "fp8" and spec.quantization != "fp8":
+        yield "an fp8 KV cache goes with quantization fp8 only; take int8 or auto"
+    if spec.kv_cache == "int8" and spec.quantization == "fp8":
+        yield "quantization fp8 keeps its KV cache in fp8 or auto, not int8"
+    if spec.kv_cache == "int8" and spec.paged_context:
+        yield (
+            "paged context FMHA does not work with an int8 KV cache (TensorRT-LLM stops the "
+            "build); leave one of them out"
+        )
+    if spec.pruned_head and spec.quantization != "none":
+        yield f"pruned_head is tried without quantization only, not with {spec.quantization}"
+    if spec.quantization == "fp8" and spec.extra_convert:
+        yield "quantization fp8 is made by quantize.py, which takes no extra convert options here"
+
+
+def _calibration(spec: EngineSpec) -> Iterator[str]:
+    calibrated = spec.quantization in ("smoothquant", "fp8") or spec.kv_cache != "auto"
+    if calibrated and not spec.calibration:
+        yield (
+            "this quantization is calibrated and needs a data set of prompts followed by speech "
+            "tokens (calibration): the tool's own, English news, never touches the speech tokens"
+        )
+    if spec.calibration and not calibrated:
+        yield f"nothing here is calibrated, so calibration '{spec.calibration}' has no use"
+    if not 0 <= spec.smoothquant <= 1:
+        yield f"smoothquant is {spec.smoothquant:g}, allowed is 0 to 1"
+
+
+def _limits(spec: EngineSpec) -> Iterator[str]:
+    for field in ("max_batch", "max_input", "max_sequence", "max_tokens"):
+        if getattr(spec, field) < 1:
+            yield f"{field} is {getattr(spec, field)}, at least 1 is needed"
+    if spec.max_sequence > MAX_POSITIONS:
+        yield f"max_sequence is {spec.max_sequence}, the model was made for {MAX_POSITIONS}"
+    if spec.max_input >= spec.max_sequence:
+        yield f"max_input ({spec.max_input}) must leave room for output in max_sequence"
+    if spec.max_tokens < max(spec.max_batch, 0 if spec.paged_context else spec.max_input):
+        yield (
+            f"max_tokens ({spec.max_tokens}) must hold a token of each of {spec.max_batch} "
+            f"requests and, without paged_context, a whole prompt of {spec.max_input}"
+        )
+    if spec.tensor_parallel not in TENSOR_PARALLEL:
+        allowed = ", ".join(map(str, TENSOR_PARALLEL))
+        yield f"tensor_parallel is {spec.tensor_parallel}, the model's heads split into {allowed}"
+    if spec.pipeline_parallel < 1 or LAYERS % spec.pipeline_parallel:
+        given = spec.pipeline_parallel
+        yield f"pipeline_parallel is {given}, which does not divide {LAYERS} layers"
