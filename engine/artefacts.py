@@ -1,0 +1,158 @@
+"""Folders that are whole or not there: written beside, described by a manifest, then renamed.
+
+A process that is killed leaves a folder `.NAME.part`, which nobody reads. The next run writes it
+anew, or goes on with it where the writer can (a download).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+MANIFEST = "manifest.json"
+EDGE_BYTES = 2**20
+"""Of a file of more than twice this size only the first and the last MiB are read, besides its
+size: 4 GB of weights are checked in milliseconds, and what breaks off or is swapped is seen. A
+bit that turned over in the middle is not."""
+
+log = logging.getLogger(__name__)
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Return size in bytes and SHA-256 of a file, of its two ends if it is large."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= 2 * EDGE_BYTES:
+            data = file.read()
+        else:
+            data = file.read(EDGE_BYTES)
+            file.seek(-EDGE_BYTES, os.SEEK_END)
+            data += file.read(EDGE_BYTES)
+    return {"bytes": size, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def fingerprints(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return those of all files below `folder`, by path; hidden ones and the manifest are none."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = {path: path.relative_to(folder) for path in paths}
+    return {
+        str(name): fingerprint(path)
+        for path, name in names.items()
+        if not any(part.startswith(".") for part in name.parts) and str(name) != MANIFEST
+    }
+
+
+def digest(folder: Path) -> str:
+    """Return what tells the files below `folder` from others, 12 hexadecimal digits."""
+    text = json.dumps(fingerprints(folder), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a complete folder; raises EngineError for any other."""
+    if not folder.exists():
+        raise EngineError(f"{folder} is not there; the step that makes it comes first")
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        files: dict[str, Any] = manifest["files"]
+    except (FileNotFoundError, NotADirectoryError):
+        raise EngineError(
+            f"{folder} has no {MANIFEST}, so it was not finished or not made here; "
+            "remove it and run this again"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise EngineError(
+            f"{folder / MANIFEST} cannot be read; remove the folder and run this again"
+        ) from None
+    found = fingerprints(folder)
+    for name in {**files, **found}:
+        if files.get(name) != found.get(name):
+            raise EngineError(
+                f"{folder} is not what was made: {_fault(name, files, found)}; "
+                "remove it and run this again"
+            )
+    return dict(manifest)
+
+
+def _fault(name: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    if name not in found:
+        return f"{name} is missing"
+    if name not in expected:
+        return f"{name} came later"
+    before, now = expected[name]["bytes"], found[name]["bytes"]
+    return f"{name} has {now} bytes, not {before}" if before != now else f"{name} has other content"
+
+
+def make(
+    folder: Path,
+    made_of: Mapping[str, Any],
+    write: Callable[[Path], Mapping[str, Any] | None],
+    *,
+    goes_on: bool = False,
+) -> dict[str, Any]:
+    """Return the manifest of `folder`, which `write(part)` fills unless it is there already.
+
+    `made_of` is what it is made from and stands in the manifest, with what `write` returns. A
+    folder that was made from something else is refused, never replaced. With `goes_on` the
+    writer gets what an earlier one has left. One process at a time: others wait.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if folder.exists():
+            manifest = read_manifest(folder)
+            if manifest.get("made_of") != json.loads(json.dumps(made_of)):
+                raise EngineError(
+                    f"{folder} was made from something else (its {MANIFEST} says what); "
+                    "remove it and run this again"
+                )
+            log.info("engine.already_made folder=%s", folder)
+            return manifest
+        part = folder.with_name(f".{folder.name}.part")
+        if not goes_on:
+            shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(exist_ok=True)
+        learnt = write(part) or {}
+        manifest = {"key": folder.name, "made_of": made_of, **learnt, "files": fingerprints(part)}
+        (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        part.rename(folder)
+        return json.loads(json.dumps(manifest))  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    # The kernel frees the lock when its holder dies.
+    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("engine.waiting folder=%s reason=another process is making it", folder)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def check_space(folder: Path, needed_bytes: int, purpose: str) -> None:
+    """Raise EngineError where the disk of `folder`, there or not yet, has too little room."""
+    place = folder
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < needed_bytes:
+        raise EngineError(
+            f"{purpose} needs {needed_bytes / 1e9:.1f} GB, the disk of {place} has "
+            f"{free / 1e9:.1f} GB free; make room or choose another folder"
+        )

@@ -1,0 +1,76 @@
+"""Looks at the machine's GPUs, through nvidia-smi, which comes with the driver."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError
+from engine.spec import CAPABILITIES
+
+if TYPE_CHECKING:
+    from engine.spec import EngineSpec
+
+NVIDIA_SMI = "nvidia-smi"
+CALL_SECONDS = 30
+QUERY = ("--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU as its driver describes it."""
+
+    name: str
+    capability: tuple[int, int]
+    driver: str
+
+
+def find_gpus() -> list[Gpu]:
+    """Return this machine's GPUs; raises EngineError where there is none."""
+    program = shutil.which(NVIDIA_SMI)
+    if program is None:
+        raise EngineError(
+            f"no GPU: {NVIDIA_SMI} is not on PATH; build on a machine with NVIDIA's driver, in a "
+            "container started with --gpus all"
+        )
+    done = subprocess.run(
+        [program, *QUERY], capture_output=True, text=True, check=False, timeout=CALL_SECONDS
+    )
+    if done.returncode != 0 or not done.stdout.strip():
+        words = (done.stderr or done.stdout).strip() or "it lists none"
+        raise EngineError(
+            f"no GPU: {NVIDIA_SMI} says: {words}; check the driver, and that the container was "
+            "started with --gpus all"
+        )
+    return [_read(line) for line in done.stdout.splitlines()]
+
+
+def _read(line: str) -> Gpu:
+    name, capability, driver = (part.strip() for part in line.rsplit(",", 2))
+    major, _, minor = capability.partition(".")
+    return Gpu(name, (int(major), int(minor)), driver)
+
+
+def check_gpu(spec: EngineSpec) -> list[Gpu]:
+    """Return the GPUs, of which there are enough of the spec's kind; else raise EngineError.
+
+    Another GPU of the same capability would do, but its kernels were timed elsewhere.
+    """
+    gpus = find_gpus()
+    wanted, capability = re.compile(rf"\b{re.escape(spec.gpu)}\b"), CAPABILITIES[spec.gpu]
+    right = [gpu for gpu in gpus if wanted.search(gpu.name) and gpu.capability == capability]
+    if len(right) < spec.world_size:
+        there = ", ".join(f"{gpu.name} (compute capability {_dotted(gpu)})" for gpu in gpus)
+        raise EngineError(
+            f"the engine is for {spec.world_size} {spec.gpu} (compute capability "
+            f"{capability[0]}.{capability[1]}), here there is: {there}; build on the GPU that "
+            "serves, or name this one with --gpu"
+        )
+    return right
+
+
+def _dotted(gpu: Gpu) -> str:
+    return f"{gpu.capability[0]}.{gpu.capability[1]}"

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine.artefacts import EDGE_BYTES, check_space, digest, fingerprint, make, read_manifest
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MADE_OF = {"weights": "abc", "limits": (1, 2)}
+
+
+def write(part: Path) -> dict[str, Any]:
+    (part / "sub").mkdir(exist_ok=True)
+    (part / "sub" / "a").write_bytes(b"some content")
+    return {"versions": {"tool": "1"}}
+
+
+def forbidden(_: Path) -> None:
+    pytest.fail("what is there was made again")
+
+
+def test_a_folder_comes_whole_with_its_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "x"
+
+    returned = make(folder, MADE_OF, write)
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest == returned
+    assert manifest["key"] == "x"
+    assert manifest["made_of"] == {"weights": "abc", "limits": [1, 2]}
+    assert manifest["versions"] == {"tool": "1"}
+    assert manifest["files"]["sub/a"]["bytes"] == 12
+    assert [path.name for path in folder.parent.iterdir() if path.name != ".x.lock"] == ["x"]
+
+
+def test_what_is_there_stays_and_its_manifest_comes_back(tmp_path: Path) -> None:
+    made = make(tmp_path / "x", MADE_OF, write)
+
+    assert make(tmp_path / "x", MADE_OF, forbidden) == made
+
+
+def test_a_writer_that_fails_leaves_no_folder_and_the_next_starts_anew(tmp_path: Path) -> None:
+    def fail(part: Path) -> None:
+        (part / "half").touch()
+        raise EngineError("no")
+
+    with pytest.raises(EngineError):
+        make(tmp_path / "x", MADE_OF, fail)
+    assert not (tmp_path / "x").exists()
+
+    make(tmp_path / "x", MADE_OF, write)
+
+    assert {path.name for path in (tmp_path / "x").iterdir()} == {"sub", "manifest.json"}
+
+
+def test_a_writer_that_can_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    (tmp_path / ".x.part").mkdir()
+    (tmp_path / ".x.part" / "earlier").touch()
+
+    manifest = make(tmp_path / "x", MADE_OF, write, goes_on=True)
+
+    assert set(manifest["files"]) == {"earlier", "sub/a"}
+
+
+SPOILERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "shorter": (lambda x: (x / "sub" / "a").write_bytes(b"some"), "sub/a has 4 bytes, not 12"),
+    "changed": (
+        lambda x: (x / "sub" / "a").write_bytes(b"same length!"),
+        "sub/a has other content",
+    ),
+    "missing": (lambda x: (x / "sub" / "a").unlink(), "sub/a is missing"),
+    "more": (lambda x: (x / "b").touch(), "b came later"),
+    "no manifest": (
+        lambda x: (x / "manifest.json").unlink(),
+        "has no manifest.json, so it was not",
+    ),
+    "half a manifest": (lambda x: (x / "manifest.json").write_text('{"files'), "cannot be read"),
+    "another manifest": (lambda x: (x / "manifest.json").write_text("[]"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILERS)
+def test_a_folder_that_was_changed_is_never_used(tmp_path: Path, case: str) -> None:
+    spoil, words = SPOILERS[case]
+    make(tmp_path / "x", MADE_OF, write)
+    spoil(tmp_path / "x")
+
+    for use in (
+        lambda: read_manifest(tmp_path / "x"),
+        lambda: make(tmp_path / "x", MADE_OF, write),
+    ):
+        with pytest.raises(EngineError) as caught:
+            use()
+        assert words in str(caught.value)
+        assert "run this again" in str(caught.value)
+
+
+def test_a_folder_made_of_something_else_is_refused(tmp_path: Path) -> None:
+    make(tmp_path / "x", MADE_OF, write)
+
+    with pytest.raises(EngineError, match="x was made from something else"):
+        make(tmp_path / "x", {**MADE_OF, "weights": "other"}, forbidden)
+
+
+def test_one_makes_it_while_others_wait(tmp_path: Path) -> None:
+    in_first, go_on, results = threading.Event(), threading.Event(), []
+
+    def slowly(part: Path) -> dict[str, Any]:
+        in_first.set()
+        assert go_on.wait(10)
+        return write(part)
+
+    first = threading.Thread(target=lambda: results.append(make(tmp_path / "x", MADE_OF, slowly)))
+    second = threading.Thread(
+        target=lambda: results.append(make(tmp_path / "x", MADE_OF, forbidden))
+    )
+    first.start()
+    assert in_first.wait(10)
+    second.start()
+    go_on.set()
+    first.join(10)
+    second.join(10)
+
+    assert len(results) == 2
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("size", [0, 5, 2 * EDGE_BYTES, 2 * EDGE_BYTES + 1, 3 * EDGE_BYTES])
+def test_a_fingerprint_sees_both_ends_and_the_size(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(size))
+    before = fingerprint(path)
+    seen = []
+    for place in (0, size - 1):
+        if size:
+            path.write_bytes(bytes(place) + b"\1" + bytes(size - place - 1))
+            seen.append(fingerprint(path))
+    path.write_bytes(bytes(size + 1))
+    seen.append(fingerprint(path))
+
+    assert before["bytes"] == size
+    assert before not in seen
+
+
+def test_a_digest_sees_names_and_not_what_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    before = digest(tmp_path)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "b").touch()
+    (tmp_path / "manifest.json").touch()
+
+    assert digest(tmp_path) == before
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert digest(tmp_path) != before
+
+
+def test_a_full_disk_is_named_before_it_is_full(tmp_path: Path) -> None:
+    check_space(tmp_path / "not" / "yet", 1000, "the engine")
+
+    with pytest.raises(EngineError) as caught:
+        check_space(tmp_path / "not" / "yet", 10**18, "the engine")
+
+    assert f"the engine needs 1000000000.0 GB, the disk of {tmp_path} has " in str(caught.value)
