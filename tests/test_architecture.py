@@ -84,6 +84,7 @@ PLACES = {
     "tokenizers": ("engine/fixture/", "triton/speech_backend/spark.py"),
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
+    "huggingface_hub": ("engine/download.py",),
     "modal": (),
     "os.environ": (
         "gateway/settings/",

@@ -1,0 +1,169 @@
+"""Fetches repositories of the Hugging Face Hub, each into a folder of its own.
+
+The library reads HF_TOKEN, HF_ENDPOINT and its other settings itself. A file whose transfer
+breaks goes on where it stopped as long as this process lives; after a kill, complete files are
+kept and the others begin anew, as the library's current releases do it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.artefacts import check_space, make
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+READ_BYTES = 2**22
+SPARK_TTS_FILES = ("LLM/*", "BiCodec/*", "wav2vec2-large-xlsr-53/*", "config.yaml")
+"""What Spark-TTS needs of its repository, which holds pictures, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A repository at a revision: a commit, or a branch or tag, which may move.
+
+    `allow` and `ignore` are patterns of paths (`LLM/*`); without `allow`, all files.
+    """
+
+    repository: str
+    revision: str = "main"
+    allow: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+def download(source: Source, folder: Path) -> str:
+    """Fetch into `folder` unless it is complete there, then without network; return the commit.
+
+    Raises EngineError for a repository, revision, network, permission or disk that is not there.
+    """
+    made_of = {
+        "repository": source.repository,
+        "revision": source.revision,
+        "allow": source.allow,
+        "ignore": source.ignore,
+    }
+    manifest = make(folder, made_of, lambda part: _fetch(source, part), goes_on=True)
+    return str(manifest["commit"])
+
+
+def _fetch(source: Source, part: Path) -> dict[str, Any]:
+    try:
+        import huggingface_hub  # noqa: PLC0415  an optional extra
+        from huggingface_hub.errors import (  # type: ignore[attr-defined]  # noqa: PLC0415
+            HTTPError,
+            LocalEntryNotFoundError,
+        )
+    except ImportError as error:
+        raise EngineError(
+            f"to download needs the package {error.name}: pip install 'speech-gateway[download]'"
+        ) from error
+    try:
+        files = _listed(huggingface_hub, source)
+        _remove_torn(part)
+        have = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
+        check_space(part, max(0, files.total_bytes - have), f"{source.repository}")
+        huggingface_hub.snapshot_download(
+            source.repository,
+            revision=files.commit,
+            local_dir=part,
+            allow_patterns=list(source.allow) or None,
+            ignore_patterns=list(source.ignore) or None,
+        )
+    except (HTTPError, LocalEntryNotFoundError, ConnectionError) as error:
+        raise EngineError(_explain(source, error)) from error
+    _check_whole(files, part)
+    shutil.rmtree(part / ".cache", ignore_errors=True)
+    return {"commit": files.commit, "versions": {"huggingface_hub": huggingface_hub.__version__}}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the Hub says a repository holds: size of each file, and SHA-256 of the large ones."""
+
+    commit: str
+    sizes: dict[str, int]
+    hashes: dict[str, str]
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all files together."""
+        return sum(self.sizes.values())
+
+
+def _listed(hub: Any, source: Source) -> Files:
+    info = hub.HfApi().model_info(source.repository, revision=source.revision, files_metadata=True)
+    siblings = {sibling.rfilename: sibling for sibling in info.siblings}
+    names = hub.utils.filter_repo_objects(
+        list(siblings),
+        allow_patterns=list(source.allow) or None,
+        ignore_patterns=list(source.ignore) or None,
+    )
+    wanted = {name: siblings[name] for name in names}
+    if not wanted:
+        patterns = f"allow {', '.join(source.allow) or '*'}, ignore {', '.join(source.ignore)}"
+        raise EngineError(f"{source.repository} has no file that the patterns leave ({patterns})")
+    return Files(
+        info.sha,
+        {name: sibling.size or 0 for name, sibling in wanted.items()},
+        {name: sibling.lfs.sha256 for name, sibling in wanted.items() if sibling.lfs},
+    )
+
+
+def _remove_torn(part: Path) -> None:
+    # Each has a name of its own, which the library never reads again.
+    for path in (part / ".cache" / "huggingface" / "download").rglob("*.incomplete"):
+        path.unlink()
+
+
+def _check_whole(files: Files, part: Path) -> None:
+    for name in _broken(files, part):
+        (part / name).unlink(missing_ok=True)
+        raise EngineError(
+            f"{name} did not arrive as the Hub describes it; run this again to fetch it anew"
+        )
+
+
+def _broken(files: Files, part: Path) -> Iterator[str]:
+    for name, size in files.sizes.items():
+        path = part / name
+        if (
+            not path.is_file()
+            or path.stat().st_size != size
+            or (name in files.hashes and _sha256(path) != files.hashes[name])
+        ):
+            yield name
+
+
+def _sha256(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            found.update(data)
+    return found.hexdigest()
+
+
+def _explain(source: Source, error: Exception) -> str:
+    """Say in a sentence what went wrong, and what to do about it."""
+    name = f"{source.repository} (revision {source.revision})"
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if "GatedRepoError" in kinds:
+        return f"{name} asks for consent: give it on its page, then set HF_TOKEN to your token"
+    if "RevisionNotFoundError" in kinds:
+        return f"{name} is not there: the repository has no such revision"
+    if status in (401, 403, 404):
+        return (
+            f"{name} is not there, or not for you: check its name, and if it is private set "
+            f"HF_TOKEN to a token that may read it (the Hub answered {status})"
+        )
+    return (
+        f"{name} cannot be fetched, the Hub does not answer as it should: {error}; check "
+        "the network (HTTPS_PROXY, HF_ENDPOINT), or fetch elsewhere and name the folder with "
+        "--model-dir"
+    )
