@@ -1,0 +1,106 @@
+"""Builds the engine of a checkpoint with trtllm-build, and reads what an engine says of itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from engine.artefacts import check_space, digest, make, read_manifest
+from engine.convert import check_version
+from engine.errors import EngineError
+from engine.gpu import check_gpu
+from engine.options import extra_arguments
+from engine.tool import run_tool
+from engine.vocabulary import read_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.spec import EngineSpec
+
+TRTLLM_BUILD = "trtllm-build"
+
+
+def build_command(spec: EngineSpec, checkpoint: Path, output: Path) -> list[str]:
+    """Return what builds the engine."""
+    folders = ["--checkpoint_dir", str(checkpoint), "--output_dir", str(output)]
+    return [TRTLLM_BUILD, *folders, *build_options(spec)]
+
+
+def build_options(spec: EngineSpec) -> list[str]:
+    """Return what trtllm-build is told besides its folders."""
+    options = ["--max_batch_size", str(spec.max_batch), "--max_input_len", str(spec.max_input)]
+    options += ["--max_seq_len", str(spec.max_sequence), "--max_num_tokens", str(spec.max_tokens)]
+    options += ["--gemm_plugin", "fp8" if spec.quantization == "fp8" else spec.dtype]
+    if spec.paged_context:
+        options += ["--use_paged_context_fmha", "enable"]
+    if spec.pruned_head:
+        # A prompt's tokens have no rows of their own any more: their embeddings come along.
+        options += ["--max_prompt_embedding_table_size", str(spec.max_batch * spec.max_input)]
+    return options + extra_arguments(spec.extra_build)
+
+
+def build(spec: EngineSpec, checkpoint: Path, folder: Path) -> None:
+    """Build the engine in `folder`, unless it is there already.
+
+    Raises EngineError without the spec's GPU or version, and for what the tool says when it fails.
+    """
+    read_manifest(checkpoint)
+    made_of = {"checkpoint": digest(checkpoint), "gpu": spec.gpu, "options": build_options(spec)}
+
+    def write(part: Path) -> dict[str, Any]:
+        gpu = check_gpu(spec)[0]
+        check_version(spec)
+        size = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors"))
+        check_space(part, size, "the engine")
+        run_tool(build_command(spec, checkpoint, part))
+        check_engine(spec, part)
+        versions = {"tensorrt_llm": spec.trtllm_version, "driver": gpu.driver}
+        return {"versions": versions, "gpu": gpu.name}
+
+    make(folder, made_of, write)
+    check_engine(spec, folder)
+
+
+def check_engine(spec: EngineSpec, engine: Path) -> None:
+    """Raise EngineError if the engine in a folder is not the one that the spec describes."""
+    config = read_json(engine / "config.json")
+    for path, expected in expected_config(spec).items():
+        found: Any = config
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        if found != expected:
+            raise EngineError(
+                f"{engine} is another engine: its {path} is {json.dumps(found)}, the spec's "
+                f"{json.dumps(expected)}; remove the folder and build it again, or change the spec"
+            )
+    _check_built_on(spec, engine, config)
+    files = [engine / f"rank{rank}.engine" for rank in range(spec.world_size)]
+    if missing := [path.name for path in files if not path.is_file()]:
+        raise EngineError(f"{engine} lacks {', '.join(missing)}; build it again")
+
+
+def expected_config(spec: EngineSpec) -> dict[str, Any]:
+    """Return what the spec decides of the configuration that trtllm-build writes, by path."""
+    return {
+        "version": spec.trtllm_version,
+        "pretrained_config.dtype": spec.dtype,
+        "pretrained_config.mapping.tp_size": spec.tensor_parallel,
+        "pretrained_config.mapping.pp_size": spec.pipeline_parallel,
+        "build_config.max_batch_size": spec.max_batch,
+        "build_config.max_input_len": spec.max_input,
+        "build_config.max_seq_len": spec.max_sequence,
+        "build_config.max_num_tokens": spec.max_tokens,
+        "build_config.plugin_config.use_paged_context_fmha": spec.paged_context,
+    }
+
+
+def _check_built_on(spec: EngineSpec, engine: Path, config: dict[str, Any]) -> None:
+    # `L4`, `A100-SXM-80GB`: the tool notes the GPU that it found, under this name.
+    parallel = config.get("build_config", {}).get("auto_parallel_config") or {}
+    built_on = parallel.get("cluster_key")
+    if built_on is not None and built_on.split("-")[0] != spec.gpu:
+        raise EngineError(
+            f"{engine} was built on {built_on}, not on {spec.gpu}, and an engine runs only on the "
+            "GPU that it was built for; build it there, or name that GPU with --gpu"
+        )

@@ -1,0 +1,46 @@
+"""Spark-TTS's folder LLM as far as the engine reads it: a vocabulary and some weights."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FIRST_SEMANTIC_ID = 40
+ROWS = 8300
+FILES = (
+    "BiCodec/config.yaml",
+    "BiCodec/model.safetensors",
+    "wav2vec2-large-xlsr-53/config.json",
+    "config.yaml",
+)
+
+
+def write_llm(folder: Path, change: Callable[[dict[str, int]], object] | Any = None) -> None:
+    """Write config.json and tokenizer.json; `change` may spoil the ids of the added tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ids = {f"<|bicodec_semantic_{code}|>": FIRST_SEMANTIC_ID + code for code in range(8192)}
+    ids |= {"<|im_end|>": 3, "<|end_semantic_token|>": FIRST_SEMANTIC_ID + 8192}
+    if change is not None:
+        change(ids)
+    added = [{"id": token_id, "content": text} for text, token_id in ids.items()]
+    tokenizer = {"model": {"vocab": {"a": 0, "b": 1, "c": 2}}, "added_tokens": added}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    config = {"architectures": ["Qwen2ForCausalLM"], "vocab_size": ROWS, "eos_token_id": 3}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_checkpoint(folder: Path) -> None:
+    """Write all that Spark-TTS's models look for, with weights of noise."""
+    write_llm(folder / "LLM")
+    noise = np.random.default_rng(0).bytes(3_000_000)
+    (folder / "LLM" / "model.safetensors").write_bytes(noise)
+    for name in FILES:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name.encode())

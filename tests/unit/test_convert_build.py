@@ -1,0 +1,290 @@
+"""From weights to an engine, with stand-ins for TensorRT-LLM's tools that check their arguments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.build import build, build_command, check_engine
+from engine.convert import Scripts, convert, convert_command
+from engine.errors import EngineError
+from engine.spec import EngineSpec
+from engine.tool import ToolError
+from fakes.checkpoint import write_checkpoint, write_llm
+from fakes.trtllm import FakeMachine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SPEC = EngineSpec()
+
+
+class Workshop:
+    """A spec's steps on a fake machine."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.llm = folder / "weights" / "LLM"
+        self.checkpoint, self.engine = folder / "checkpoint" / "c", folder / "engine" / "e"
+        self._patch = monkeypatch
+        write_checkpoint(self.llm.parent)
+        self.use()
+
+    def use(self, stand_in: str = "", **machine: object) -> None:
+        fake = FakeMachine(self.folder / "machine", **machine)  # type: ignore[arg-type]
+        for name, value in fake.install().environment(STAND_IN=stand_in).items():
+            self._patch.setenv(name, value)
+        self._examples = fake.examples
+
+    def convert(self, spec: EngineSpec = SPEC) -> None:
+        convert(spec, self.llm, self.checkpoint, Scripts(self._examples))
+
+    def build(self, spec: EngineSpec = SPEC) -> None:
+        build(spec, self.checkpoint, self.engine)
+
+    def convert_and_build(self) -> None:
+        self.convert()
+        self.build()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    return Workshop(tmp_path, monkeypatch)
+
+
+def test_weights_become_an_engine_with_a_manifest_each(workshop: Workshop) -> None:
+    workshop.convert()
+    workshop.build()
+
+    checkpoint = json.loads((workshop.checkpoint / "manifest.json").read_text())
+    assert checkpoint["key"] == "c"
+    assert checkpoint["versions"] == {"tensorrt_llm": "0.17.0.post1"}
+    assert set(checkpoint["files"]) == {"config.json", "rank0.safetensors"}
+    engine = json.loads((workshop.engine / "manifest.json").read_text())
+    assert engine["versions"] == {"tensorrt_llm": "0.17.0.post1", "driver": "570.86.10"}
+    assert engine["gpu"] == "NVIDIA L4"
+    assert engine["files"]["rank0.engine"]["bytes"] == 6000
+
+
+def test_what_is_there_is_not_made_again(workshop: Workshop) -> None:
+    workshop.convert()
+    workshop.build()
+    # Now each tool, the GPU and TensorRT-LLM would fail.
+    workshop.use("trtllm-build=fail", gpus="", smi_exit_code=9)
+    before = (workshop.engine / "rank0.engine").stat()
+
+    workshop.convert()
+    workshop.build()
+
+    assert (workshop.engine / "rank0.engine").stat() == before
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        EngineSpec(quantization="int8"),
+        EngineSpec(quantization="int4", extra_convert=(("disable_weight_only_quant_plugin", ""),)),
+        EngineSpec(quantization="smoothquant", calibration="speech", kv_cache="int8"),
+        EngineSpec(kv_cache="int8", calibration="speech"),
+        EngineSpec(tensor_parallel=2, pipeline_parallel=2, gpu="H100"),
+        EngineSpec(dtype="float32", gpu="T4", paged_context=True),
+        EngineSpec(
+            extra_convert=(("workers", "2"), ("load_model_on_cpu", "")),
+            extra_build=(("fast_build", ""), ("lora_target_modules", "attn_q,attn_k")),
+        ),
+    ],
+    ids=["int8", "int4", "smoothquant", "int8 cache", "four GPUs", "float32", "extra"],
+)
+def test_the_tools_understand_what_they_are_told(workshop: Workshop, spec: EngineSpec) -> None:
+    capability = {"H100": "9.0", "T4": "7.5"}.get(spec.gpu, "8.9")
+    gpus = f"NVIDIA {spec.gpu} 80GB HBM3, {capability}, 570.86.10\n" * spec.world_size
+    workshop.use(gpus=gpus, gpu_name={"H100": "H100-SXM"}.get(spec.gpu, spec.gpu))
+
+    workshop.convert(spec)
+    workshop.build(spec)
+
+    ranks = sorted(path.name for path in workshop.engine.glob("*.engine"))
+    assert ranks == [f"rank{rank}.engine" for rank in range(spec.world_size)]
+
+
+def test_fp8_is_made_by_the_script_that_can(tmp_path: Path) -> None:
+    """Its help text is not among those checked here."""
+    spec = EngineSpec(quantization="fp8", kv_cache="fp8", calibration="speech")
+    script = Scripts(tmp_path).find(spec)
+
+    command = convert_command(spec, tmp_path / "LLM", tmp_path / "out", script)
+
+    assert script == tmp_path / "quantization" / "quantize.py"
+    assert " ".join(command).endswith(
+        "--dtype bfloat16 --tp_size 1 --pp_size 1 --qformat fp8 --kv_cache_dtype fp8 "
+        "--calib_dataset speech"
+    )
+    built = build_command(spec, tmp_path, tmp_path)
+    assert built[built.index("--gemm_plugin") + 1] == "fp8"
+
+
+def test_a_pruned_head_needs_room_for_its_prompts_embeddings(tmp_path: Path) -> None:
+    command = build_command(EngineSpec(pruned_head=True), tmp_path, tmp_path)
+
+    assert command[-2:] == ["--max_prompt_embedding_table_size", str(16 * 1024)]
+
+
+@pytest.mark.parametrize("examples", ["qwen", "models/core/qwen"])
+def test_the_script_is_found_where_the_release_keeps_it(tmp_path: Path, examples: str) -> None:
+    script = tmp_path / examples / "convert_checkpoint.py"
+    script.parent.mkdir(parents=True)
+    script.touch()
+
+    assert Scripts(tmp_path).find(SPEC) == script
+    assert Scripts(tmp_path, tmp_path / "mine.py").find(SPEC) == tmp_path / "mine.py"
+
+
+@pytest.mark.parametrize("tool", ["convert_checkpoint.py", "trtllm-build"])
+def test_a_tool_that_fails_is_quoted_and_leaves_nothing_to_use(
+    workshop: Workshop, tool: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workshop.use(f"{tool}=fail")
+
+    with pytest.raises(ToolError) as caught:
+        workshop.convert_and_build()
+
+    assert caught.value.exit_code == 7
+    assert "ended with 7. Its last lines:\n" in str(caught.value)
+    assert "  [E] no kernel for this layer\n" in str(caught.value)
+    assert "--output_dir" in str(caught.value)
+    assert "no kernel for this layer" in capfd.readouterr().out
+    assert not workshop.engine.exists()
+
+
+SPOILT: dict[str, tuple[dict[str, object], Callable[[Workshop], object], str]] = {
+    "no driver": ({"has_driver": False}, lambda _: None, "no GPU: nvidia-smi is not on PATH"),
+    "no GPU": ({"gpus": ""}, lambda _: None, "no GPU: nvidia-smi says: it lists none"),
+    "driver fails": (
+        {"gpus": "Failed to initialize NVML\n", "smi_exit_code": 9},
+        lambda _: None,
+        "no GPU: nvidia-smi says: Failed to initialize NVML; check the driver",
+    ),
+    "another GPU": (
+        {"gpus": "NVIDIA A10G, 8.6, 570.1\n"},
+        lambda _: None,
+        "for 1 L4 (compute capability 8.9), here there is: NVIDIA A10G (compute capability 8.6)",
+    ),
+    "a longer name": ({"gpus": "NVIDIA L40S, 8.9, 570.1\n"}, lambda _: None, "is: NVIDIA L40S"),
+    "another version": (
+        {"version": "0.20.0"},
+        lambda _: None,
+        "here is TensorRT-LLM 0.20.0, the engine is to be of 0.17.0.post1; run this in nvcr.io/",
+    ),
+    "no TensorRT-LLM": (
+        {"version": None},
+        lambda _: None,
+        "TensorRT-LLM is not installed for python3; run this in nvcr.io/nvidia/tritonserver:25.02",
+    ),
+    "half a checkpoint": (
+        {},
+        lambda shop: (shop.checkpoint / "rank0.safetensors").write_bytes(b"half"),
+        "is not what was made: rank0.safetensors has 4 bytes, not 1500000; remove it",
+    ),
+    "no manifest": (
+        {},
+        lambda shop: (shop.checkpoint / "manifest.json").unlink(),
+        "has no manifest.json, so it was not finished or not made here",
+    ),
+    "another engine there": (
+        {},
+        lambda shop: (shop.engine.mkdir(parents=True), (shop.engine / "x").touch()),
+        "engine/e has no manifest.json",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_is_wrong_is_said_before_the_tool_runs(
+    workshop: Workshop, case: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    machine, spoil, words = SPOILT[case]
+    workshop.convert()
+    spoil(workshop)
+    for package in (workshop.folder / "machine" / "site").iterdir():
+        (package / "METADATA").unlink()
+        package.rmdir()
+    (workshop.folder / "machine" / "bin" / "nvidia-smi").unlink()
+    workshop.use("trtllm-build=fail", **machine)
+    capfd.readouterr()
+
+    with pytest.raises(EngineError) as caught:
+        workshop.build()
+
+    assert words in str(caught.value)
+    assert capfd.readouterr().out == ""
+
+
+def test_a_script_that_is_not_there_is_named(workshop: Workshop) -> None:
+    with pytest.raises(EngineError, match=r"none/qwen/convert_checkpoint\.py is not there"):
+        convert(SPEC, workshop.llm, workshop.checkpoint, Scripts(workshop.folder / "none"))
+
+
+def test_weights_in_another_precision_are_refused(workshop: Workshop) -> None:
+    with pytest.raises(EngineError, match="holds plain weights, quantization int4_gptq starts fr"):
+        workshop.convert(EngineSpec(quantization="int4_gptq"))
+
+
+def test_weights_of_another_model_are_refused(workshop: Workshop) -> None:
+    write_llm(workshop.llm, lambda ids: ids.pop("<|im_end|>"))
+
+    with pytest.raises(EngineError, match=r"not Spark-TTS's language model: its tokenizer lacks"):
+        workshop.convert()
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "words"),
+    [
+        ("convert_checkpoint.py=other", "the converted checkpoint has vocab_size 8364, not 8300"),
+        ("convert_checkpoint.py=short", "ended without writing rank0.safetensors"),
+        ("trtllm-build=other", "its build_config.max_num_tokens is 8192, the spec's 32768"),
+        ("trtllm-build=short", "lacks rank0.engine"),
+    ],
+)
+def test_a_tool_that_makes_something_else_is_found_out(
+    workshop: Workshop, stand_in: str, words: str
+) -> None:
+    workshop.use(stand_in)
+
+    with pytest.raises(EngineError) as caught:
+        workshop.convert_and_build()
+
+    assert words in str(caught.value)
+    assert not workshop.engine.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gpu": "H100"}, "was built on L4, not on H100"),
+        ({"max_batch": 8}, "its build_config.max_batch_size is 16, the spec's 8"),
+        ({"trtllm_version": "0.18.0", "image": "25.03"}, 'its version is "0.17.0.post1", the spec'),
+        ({"tensor_parallel": 2}, "its pretrained_config.mapping.tp_size is 1, the spec's 2"),
+    ],
+)
+def test_an_engine_for_another_version_gpu_or_limit_is_refused(
+    workshop: Workshop, change: dict[str, object], words: str
+) -> None:
+    workshop.convert()
+    workshop.build()
+
+    with pytest.raises(EngineError) as caught:
+        check_engine(replace(SPEC, **change), workshop.engine)  # type: ignore[arg-type]
+
+    assert words in str(caught.value)
+
+
+def test_a_checkpoint_made_of_other_weights_is_not_taken_for_this_one(workshop: Workshop) -> None:
+    workshop.convert()
+    (workshop.llm / "model.safetensors").write_bytes(b"other weights")
+
+    with pytest.raises(EngineError, match="was made from something else"):
+        workshop.convert()
