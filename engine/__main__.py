@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 from typing import TYPE_CHECKING
 
-from engine.commands import diff, fixture, render, serve, verify
+from engine.commands import (
+    all_steps,
+    build,
+    convert,
+    diff,
+    download,
+    fixture,
+    render,
+    serve,
+    verify,
+)
 from engine.errors import EngineError, ServerDiedError
+from engine.tool import KILLED_BY_SIGNAL, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (render, diff, serve, verify, fixture)
+COMMANDS = (all_steps, download, convert, build, render, diff, serve, verify, fixture)
 
 FAILED = 1
 SERVER_DIED = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, 1 (could not start) or 3 (the server died while serving)."""
+    """Run one command; return its exit code.
+
+    0, 1 (could not start), 3 (the server died while serving), or that of the tool that failed.
+    """
     parser = argparse.ArgumentParser("speech-engine", description="Prepare and run Triton.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
@@ -32,9 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ServerDiedError as error:
         print(f"error: {error}", file=sys.stderr)
         return SERVER_DIED
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     except (EngineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:
+        return KILLED_BY_SIGNAL + signal.SIGINT
     return 0
 
 

@@ -1,0 +1,125 @@
+"""`all`: from nothing to a model repository for Triton, each step only where it is needed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from engine.build import build_command
+from engine.catalogue import find_specs
+from engine.commands.specs import read_workplace, say_pinned, spec_options
+from engine.convert import check_version, convert_command
+from engine.errors import EngineError
+from engine.gpu import check_gpu
+from engine.render import model_source, render_model
+from engine.site import TENSORRTLLM, Site
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from engine.spec import EngineSpec
+    from engine.workplace import Workplace
+
+BODY_PARAMETERS = 357.8e6
+EMBEDDING_PARAMETERS = 166_000 * 896
+WEIGHT_BYTES = {"int8": 1, "int4": 0.5, "int4_gptq": 0.5, "smoothquant": 1, "fp8": 1}
+DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
+DOWNLOAD_GB = 4.0
+"""Of Spark-TTS-0.5B: 2.03 GB language model in float32, the codec, wav2vec2."""
+IMAGE_GB = {"25.02": 28, "25.05": 17, "26.07": 14}
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "all", parents=[spec_options()], help="download, convert, build and render"
+    )
+    parser.add_argument(
+        "--triton-address",
+        default=Site.triton_address,
+        metavar="HOST:PORT",
+        help="that server's gRPC, as its own models reach it (%(default)s)",
+    )
+    parser.add_argument("--device", default="cuda", help="of codec and tokenizer (%(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do what is not done yet, and print the repository's folder."""
+    place = read_workplace(options)
+    _check_servable(place.spec)
+    if options.dry_run:
+        for line in plan(place):
+            print(line)
+        return
+    if not place.engine.exists():
+        # Better known now than after four gigabytes.
+        check_gpu(place.spec)
+        check_version(place.spec)
+    if commit := place.fetch():
+        say_pinned(place.spec.model, place.spec.revision, commit)
+    place.convert()
+    place.build()
+    render(place, options.triton_address, options.device)
+    print(place.repository)
+
+
+def _check_servable(spec: EngineSpec) -> None:
+    if spec.world_size > 1:
+        raise EngineError(
+            f"an engine for {spec.world_size} GPUs can be made with convert and build, but is not "
+            "rendered here; for all of it take tensor and pipeline parallel 1"
+        )
+    if spec.pruned_head:
+        raise EngineError(
+            "an engine with a pruned head can be made with convert and build, but the front does "
+            "not send its prompts' embeddings yet; leave out --pruned-head"
+        )
+
+
+def render(place: Workplace, triton_address: str, device: str) -> None:
+    """Write the model repository around the engine."""
+    site = Site(
+        model_dir=place.weights,
+        llm=TENSORRTLLM,
+        engine_dir=place.engine,
+        triton_address=triton_address,
+        device=device,
+    )
+    for spec in find_specs("spark_tts", site):
+        source = model_source(spec.name) if spec.backend == "python" else None
+        render_model(spec, source, place.repository)
+
+
+def plan(place: Workplace) -> Iterator[str]:
+    """Yield in lines what would be done, in which image, with which commands, and how large."""
+    spec = place.spec
+    size = f", {IMAGE_GB[spec.image]} GB" if spec.image in IMAGE_GB else ""
+    yield f"image: {spec.container} (TensorRT-LLM {spec.trtllm_version}{size}), on {spec.gpu}"
+    yield _state("download", place.weights, DOWNLOAD_GB)
+    yield f"  {spec.model} at {spec.revision}"
+    checkpoint_gb = _checkpoint_gb(place)
+    yield _state("convert", place.checkpoint, checkpoint_gb)
+    script = place.scripts.find(spec)
+    yield f"  {shlex.join(convert_command(spec, place.llm, place.checkpoint, script))}"
+    yield _state("build", place.engine, checkpoint_gb)
+    yield f"  {shlex.join(build_command(spec, place.checkpoint, place.engine))}"
+    yield _state("render", place.repository, None)
+    yield f"then: python -m engine serve --repository {shlex.quote(str(place.repository))}"
+    yield "each folder is written as .NAME.part beside, and renamed when it is complete"
+    yield "times: not known, no step with TensorRT-LLM has been run by this project"
+
+
+def _state(step: str, folder: Path, size_gb: float | None) -> str:
+    size = "" if size_gb is None else f", about {size_gb:.1f} GB"
+    return f"{step}: {folder}{size}{' (there already)' if folder.exists() else ''}"
+
+
+def _checkpoint_gb(place: Workplace) -> float:
+    """Return the size that the parameters have; embedding and output layer share theirs."""
+    spec = place.spec
+    plain = DTYPE_BYTES[spec.dtype]
+    body = BODY_PARAMETERS * WEIGHT_BYTES.get(spec.quantization, plain)
+    return (body + EMBEDDING_PARAMETERS * plain) / 1e9

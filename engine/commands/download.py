@@ -1,0 +1,61 @@
+"""`download`: fetch repositories of the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from typing import Any
+
+from engine.commands.specs import add_work, say_pinned
+from engine.download import SPARK_TTS_FILES, Source, download
+from engine.spec import MODEL, EngineSpec
+
+NAME = re.compile(r"[\w.-]+/[\w.-]+(@.+)?")
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "download",
+        help="fetch weights from the Hugging Face Hub",
+        description="The token of private repositories is read from HF_TOKEN.",
+    )
+    parser.add_argument(
+        "repositories",
+        nargs="*",
+        type=_name,
+        metavar="OWNER/NAME[@REVISION]",
+        help=f"each gets a folder of its own; default: {MODEL}, what Spark-TTS needs of it",
+    )
+    add_work(parser)
+    parser.add_argument("--revision", default="main", help="of those that name none (%(default)s)")
+    for name, meaning in (("allow", "nothing but these"), ("ignore", "not these")):
+        parser.add_argument(
+            f"--{name}", action="append", default=[], metavar="PATTERN", help=f"files: {meaning}"
+        )
+    parser.add_argument("--dry-run", action="store_true", help="print what would be fetched")
+    parser.set_defaults(run=run)
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no repository; one is named owner/name")
+    return text
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fetch them, and print each one's folder."""
+    # The library's own requests are no news.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    allow = tuple(options.allow) or (() if options.repositories else SPARK_TTS_FILES)
+    for name in options.repositories or [MODEL]:
+        repository, _, revision = name.partition("@")
+        source = Source(repository, revision or options.revision, allow, tuple(options.ignore))
+        # Of the spec only the name of the folder is wanted.
+        key = EngineSpec(model=source.repository, revision=source.revision).weights_key()
+        folder = options.work / "weights" / key
+        if not options.dry_run:
+            say_pinned(repository, source.revision, download(source, folder))
+        print(folder)

@@ -1,0 +1,144 @@
+"""The options that describe an engine, for every command that makes a part of it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from pathlib import Path
+
+from engine.convert import EXAMPLES, Scripts
+from engine.errors import EngineError
+from engine.options import parse_extra
+from engine.spec import CAPABILITIES, DTYPES, IMAGES, KV_CACHES, QUANTIZATIONS, EngineSpec
+from engine.workplace import Workplace
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+DEFAULTS = EngineSpec()
+LIMITS = {
+    "max_batch": "requests at once",
+    "max_input": "tokens of a prompt",
+    "max_sequence": "tokens of prompt and output",
+    "max_tokens": "tokens of all prompts that are computed at once",
+    "tensor_parallel": "GPUs that share each layer",
+    "pipeline_parallel": "GPUs that follow each other",
+}
+
+log = logging.getLogger(__name__)
+
+
+def spec_options() -> argparse.ArgumentParser:
+    """Return a parent parser with these options."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_work(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be done, and do nothing"
+    )
+    weights = parser.add_argument_group("weights")
+    weights.add_argument("--repository", default=DEFAULTS.model, help="default %(default)s")
+    weights.add_argument("--revision", default=DEFAULTS.revision, help="commit, branch or tag")
+    weights.add_argument("--model-dir", type=Path, help="a checkpoint of Spark-TTS that is here")
+    _add_engine(parser.add_argument_group("engine"))
+    tools = parser.add_argument_group("TensorRT-LLM's tools (options: engine/README.md)")
+    tools.add_argument("--convert-script", type=Path, help=f"default: found below {EXAMPLES}")
+    for name, tool in (("convert", "convert_checkpoint.py"), ("build", "trtllm-build")):
+        tools.add_argument(
+            f"--extra-{name}-arg",
+            type=parse_extra,
+            action="append",
+            default=[],
+            metavar="NAME[=VALUE]",
+            help=f"one more option of {tool} (repeatable)",
+        )
+    return parser
+
+
+def add_work(parser: argparse.ArgumentParser) -> None:
+    """Declare the folder that all steps share."""
+    parser.add_argument(
+        "--work", type=Path, required=True, metavar="DIR", help="where all that is made is kept"
+    )
+
+
+def _add_engine(engine: argparse._ArgumentGroup) -> None:
+    engine.add_argument("--dtype", default=DEFAULTS.dtype, help=" or ".join(DTYPES))
+    engine.add_argument(
+        "--quantization", default=DEFAULTS.quantization, help=", ".join(QUANTIZATIONS)
+    )
+    engine.add_argument("--kv-cache", default=DEFAULTS.kv_cache, help=", ".join(KV_CACHES))
+    engine.add_argument(
+        "--calibration",
+        default=DEFAULTS.calibration,
+        metavar="DATASET",
+        help="name or folder of a data set of prompts with their speech tokens",
+    )
+    engine.add_argument(
+        "--smoothquant", type=float, default=DEFAULTS.smoothquant, help="its alpha (%(default)s)"
+    )
+    for name, meaning in LIMITS.items():
+        default = getattr(DEFAULTS, name)
+        option = f"--{name.replace('_', '-')}"
+        engine.add_argument(option, type=int, default=default, help=f"{meaning} ({default})")
+    engine.add_argument(
+        "--paged-context",
+        action="store_true",
+        help="allow reuse of keys and values, and prompts computed in pieces",
+    )
+    engine.add_argument(
+        "--pruned-head", action="store_true", help="experimental: output speech tokens only"
+    )
+    engine.add_argument("--gpu", default=DEFAULTS.gpu, help=", ".join(CAPABILITIES))
+    engine.add_argument("--trtllm-version", help=f"default: the image's, {DEFAULTS.trtllm_version}")
+    engine.add_argument("--image", help=f"tritonserver's tag; default {DEFAULTS.image}")
+
+
+def read_spec(options: argparse.Namespace) -> EngineSpec:
+    """Return the spec; raises EngineError for what cannot go together.
+
+    Version and image follow from each other, where one of them is not given.
+    """
+    image, version = options.image, options.trtllm_version
+    if image is None and version is not None:
+        tags = [tag for tag, found in IMAGES.items() if found == version]
+        if not tags:
+            known = ", ".join(dict.fromkeys(IMAGES.values()))
+            raise EngineError(f"no image has TensorRT-LLM {version}; there are: {known}")
+        image = tags[-1]
+    image = image or DEFAULTS.image
+    return EngineSpec(
+        model=options.repository,
+        revision=options.revision,
+        dtype=options.dtype,
+        quantization=options.quantization,
+        kv_cache=options.kv_cache,
+        calibration=options.calibration,
+        smoothquant=options.smoothquant,
+        **{name: getattr(options, name) for name in LIMITS},
+        paged_context=options.paged_context,
+        pruned_head=options.pruned_head,
+        gpu=options.gpu,
+        trtllm_version=version or IMAGES.get(image, DEFAULTS.trtllm_version),
+        image=image,
+        extra_convert=tuple(options.extra_convert_arg),
+        extra_build=tuple(options.extra_build_arg),
+    )
+
+
+def read_workplace(options: argparse.Namespace) -> Workplace:
+    """Return the spec's folders; raises EngineError for weights that are not Spark-TTS's."""
+    spec, scripts = read_spec(options), Scripts(convert=options.convert_script)
+    if options.model_dir is not None:
+        return Workplace.of_local_weights(options.work, spec, options.model_dir, scripts)
+    return Workplace(options.work, spec, scripts=scripts)
+
+
+def say_pinned(repository: str, revision: str, commit: str) -> None:
+    """Say how to get the same weights again, where a branch was asked for."""
+    if not COMMIT.fullmatch(revision):
+        log.warning(
+            "%s: '%s' is commit %s today; to get the same elsewhere: --revision %s",
+            repository,
+            revision,
+            commit,
+            commit,
+        )

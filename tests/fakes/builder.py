@@ -1,0 +1,67 @@
+"""The engine's command line at work in one folder, on a fake machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from fakes.checkpoint import write_checkpoint
+from fakes.trtllm import FakeMachine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fakes.hub import FakeHub
+
+ENGINE = [sys.executable, "-I", "-m", "engine"]
+
+
+class Builder:
+    """Runs the engine's commands in one work folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work = folder / "work"
+        self.model_dir = folder / "Spark-TTS-0.5B"
+        write_checkpoint(self.model_dir)
+        self.machine = FakeMachine(folder / "machine").install()
+        self.hub: FakeHub | None = None
+
+    def command(self, name: str, *arguments: str) -> list[str]:
+        script = self.machine.examples / "qwen" / "convert_checkpoint.py"
+        given = ["--work", str(self.work), "--convert-script", str(script), *arguments]
+        return [*ENGINE, name, *given]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        endpoint = "http://127.0.0.1:9" if self.hub is None else self.hub.endpoint
+        hub = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1"}
+        return self.machine.environment(**hub, HF_HUB_DOWNLOAD_TIMEOUT="60", **more)
+
+    def run(self, name: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(name, *arguments),
+            env=self.environment(**more),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def until_it_waits(self, tool: str, *arguments: str) -> tuple[subprocess.Popen[str], int]:
+        """Start `all` and return it, and the tool that it is waiting for, half-way."""
+        process = subprocess.Popen(
+            self.command("all", *arguments),
+            env=self.environment(STAND_IN=f"{tool}=hang"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("waiting pid="):
+                return process, int(line.split("=")[1])
+        raise AssertionError(process.communicate()[1])
+
+    def made(self) -> set[str]:
+        """Return the kinds of folders that are complete."""
+        return {path.parent.name for path in self.work.glob("*/[!.]*")}

@@ -1,0 +1,203 @@
+"""The downloader, with the real library against a small Hub that breaks off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fakes.hub import COMMIT, FakeHub
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENGINE = [sys.executable, "-I", "-m", "engine"]
+MODEL = "LLM/model.safetensors"
+# The library's chunks have 10 MiB, and it goes on from whole ones.
+FILES = {
+    "LLM/config.json": b'{"vocab_size": 166000}',
+    MODEL: bytes(range(256)) * 60_000,
+    "BiCodec/config.yaml": b"a: 1\n",
+    "wav2vec2-large-xlsr-53/config.json": b"{}",
+    "config.yaml": b"b: 2\n",
+    "src/logo.png": b"a picture",
+}
+WANTED = sorted(path for path in FILES if path != "src/logo.png")
+
+
+def download(
+    hub: FakeHub | str, work: Path, *arguments: str, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ENGINE, "download", "--work", str(work), *arguments],
+        env=environment(hub, **more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def environment(hub: FakeHub | str, **more: str) -> dict[str, str]:
+    endpoint = hub if isinstance(hub, str) else hub.endpoint
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    home = {"HF_HOME": "/nonexistent", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    return {**plain, **home, "HF_ENDPOINT": endpoint, "NO_PROXY": "127.0.0.1", **more}
+
+
+def files(folder: Path) -> list[str]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(str(path.relative_to(folder)) for path in paths if path.name != "manifest.json")
+
+
+def test_spark_tts_comes_without_its_pictures_and_is_pinned_in_words(tmp_path: Path) -> None:
+    with FakeHub(FILES) as hub:
+        done = download(hub, tmp_path)
+
+    folder = tmp_path / "weights" / "SparkAudio--Spark-TTS-0.5B@main"
+    assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+    assert files(folder) == WANTED
+    assert (folder / MODEL).read_bytes() == FILES[MODEL]
+    assert json.loads((folder / "manifest.json").read_text())["commit"] == COMMIT
+    assert f"--revision {COMMIT}" in done.stderr
+
+
+def test_what_is_complete_needs_no_network(tmp_path: Path) -> None:
+    with FakeHub(FILES) as hub:
+        download(hub, tmp_path)
+        endpoint = hub.endpoint
+
+    done = download(endpoint, tmp_path)
+
+    assert done.returncode == 0
+
+
+def test_a_transfer_that_breaks_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    with FakeHub(FILES, script={MODEL: [12_000_000]}) as hub:
+        done = download(hub, tmp_path)
+
+        assert hub.transfers(MODEL) == [0, 10 * 2**20]
+    assert done.returncode == 0
+    folder = tmp_path / "weights" / "SparkAudio--Spark-TTS-0.5B@main"
+    assert (folder / MODEL).read_bytes() == FILES[MODEL]
+
+
+def test_killed_in_a_file_the_next_run_keeps_the_complete_ones(tmp_path: Path) -> None:
+    with FakeHub(FILES, script={MODEL: [11_000_000]}, hangs_in=MODEL) as hub:
+        command = [*ENGINE, "download", "--work", str(tmp_path)]
+        with subprocess.Popen(
+            command, env=environment(hub, HF_HUB_DOWNLOAD_TIMEOUT="60"), stderr=subprocess.DEVNULL
+        ) as process:
+            assert hub.hanging.wait(60)
+            hub.wait_for(set(WANTED) - {MODEL})
+            process.send_signal(signal.SIGKILL)
+        hub.hangs_in = None
+        hub.released.set()
+        assert not (tmp_path / "weights" / "SparkAudio--Spark-TTS-0.5B@main").exists()
+        part = tmp_path / "weights" / ".SparkAudio--Spark-TTS-0.5B@main.part"
+        kept = {path for path in WANTED if (part / path).exists()}
+        before = list(hub.asked)
+
+        done = download(hub, tmp_path)
+
+        again = {path for method, path, _ in hub.asked[len(before) :] if method == "GET"}
+    assert done.returncode == 0
+    assert kept
+    assert again == set(WANTED) - kept
+    folder = tmp_path / "weights" / "SparkAudio--Spark-TTS-0.5B@main"
+    assert files(folder) == WANTED
+    assert (folder / MODEL).read_bytes() == FILES[MODEL]
+
+
+def test_each_repository_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    with FakeHub(FILES, repository="someone/voice") as hub:
+        done = download(hub, tmp_path, "someone/voice", f"someone/voice@{COMMIT}", "--allow=*.yaml")
+
+    folders = [tmp_path / "weights" / f"someone--voice@{name}" for name in ("main", COMMIT)]
+    assert done.stdout.splitlines() == [str(folder) for folder in folders]
+    for folder in folders:
+        assert files(folder) == ["BiCodec/config.yaml", "config.yaml"]
+
+
+def test_patterns_leave_out_what_is_named(tmp_path: Path) -> None:
+    with FakeHub(FILES, repository="someone/voice") as hub:
+        download(hub, tmp_path, "someone/voice", "--ignore=LLM/*", "--ignore=src/*")
+
+    found = files(tmp_path / "weights" / "someone--voice@main")
+    assert found == [path for path in WANTED if not path.startswith("LLM/")]
+
+
+def test_a_private_repository_opens_with_the_token_of_the_environment(tmp_path: Path) -> None:
+    with FakeHub(FILES, token="hf_secret") as hub:  # noqa: S106  the fake's
+        refused = download(hub, tmp_path)
+        done = download(hub, tmp_path, HF_TOKEN="hf_secret")  # noqa: S106
+
+    assert refused.returncode == 1
+    assert "is not there, or not for you" in refused.stderr
+    assert "HF_TOKEN" in refused.stderr
+    assert done.returncode == 0
+    assert "hf_secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody/nothing"], "error: nobody/nothing (revision main) is not there, or not for you"),
+        (["--revision", "v9"], "(revision v9) is not there: the repository has no such revision"),
+        (["--allow", "*.gguf"], "has no file that the patterns leave (allow *.gguf"),
+        (["no-owner"], "'no-owner' is no repository; one is named owner/name"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    with FakeHub(FILES) as hub:
+        done = download(hub, tmp_path, *arguments)
+
+    assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "weights").glob("[!.]*")) == []
+
+
+def test_without_network_the_sentence_says_what_else_there_is(tmp_path: Path) -> None:
+    done = download("http://127.0.0.1:9", tmp_path)
+
+    assert done.returncode == 1
+    assert "the Hub does not answer as it should" in done.stderr
+    assert "--model-dir" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_fails_is_no_missing_repository(tmp_path: Path) -> None:
+    with FakeHub(FILES, status=418) as hub:
+        done = download(hub, tmp_path)
+
+    assert done.returncode == 1
+    assert "the Hub does not answer as it should" in done.stderr
+
+
+def test_content_that_is_not_the_hubs_is_never_used(tmp_path: Path) -> None:
+    with FakeHub(FILES, corrupt=MODEL) as hub:
+        done = download(hub, tmp_path)
+
+    assert done.returncode == 1
+    assert f"{MODEL} did not arrive as the Hub describes it" in done.stderr
+    assert list((tmp_path / "weights").glob("[!.]*")) == []
+
+    with FakeHub(FILES) as hub:
+        assert download(hub, tmp_path).returncode == 0
+
+
+def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+    with FakeHub(FILES) as hub:
+        done = download(hub, tmp_path / "x", "--work", "/proc/nothing")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "/proc/nothing" in done.stderr

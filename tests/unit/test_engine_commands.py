@@ -1,0 +1,119 @@
+"""What `python -m engine all|convert|build` say before they do anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from fakes.builder import Builder
+from fakes.checkpoint import ROWS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder(tmp_path)
+
+
+def test_a_dry_run_names_image_commands_folders_and_sizes_and_makes_nothing(
+    builder: Builder,
+) -> None:
+    done = builder.run("all", "--dry-run")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    image = "nvcr.io/nvidia/tritonserver:25.02-trtllm-python-py3"
+    assert lines[0] == f"image: {image} (TensorRT-LLM 0.17.0.post1, 28 GB), on L4"
+    assert [line.split(":")[0] for line in lines if ": " in line] == [
+        "image", "download", "convert", "build", "render", "then", "times",
+    ]  # fmt: skip
+    assert any(line.endswith(" --gemm_plugin bfloat16") for line in lines)
+    assert "about 1.0 GB" in lines[3]
+    assert not builder.work.exists()
+
+
+def test_a_dry_run_says_what_is_there(builder: Builder) -> None:
+    local = ["--model-dir", str(builder.model_dir)]
+    builder.run("all", *local)
+
+    done = builder.run("all", "--dry-run", *local)
+
+    assert done.stdout.count("(there already)") == 4
+
+
+@pytest.mark.parametrize("command", ["convert", "build"])
+def test_a_dry_run_of_one_step_prints_its_command(builder: Builder, command: str) -> None:
+    done = builder.run(command, "--dry-run", "--extra-build-arg", "fast_build")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("python3 " if command == "convert" else "trtllm-build ")
+    assert done.stdout.count("\n") == 1
+    assert ("--fast_build" in done.stdout) is (command == "build")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--dtype", "float16"], "error: dtype 'float16' is not allowed"),
+        (["--trtllm-version", "9.9"], "error: no image has TensorRT-LLM 9.9; there are: 0.16.0, "),
+        (["--extra-build-arg", "max_batch=1"], "has no option 'max_batch'; did you mean max_b"),
+        (["--extra-convert-arg", "workers"], "convert_checkpoint.py's option workers is ''"),
+        (["--tensor-parallel", "2"], "error: an engine for 2 GPUs can be made with convert and"),
+        (["--pruned-head"], "error: an engine with a pruned head can be made with convert and"),
+        (["--model-dir", "/nowhere"], "error: /nowhere is no checkpoint of Spark-TTS-0.5B: it la"),
+    ],
+)
+def test_wrong_input_is_a_sentence(builder: Builder, arguments: list[str], words: str) -> None:
+    done = builder.run("all", *arguments)
+
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not builder.work.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "image"),
+    [
+        (["--trtllm-version", "0.20.0"], "25.07"),
+        (["--image", "25.06"], "25.06"),
+        (["--image", "26.07"], "26.07"),
+    ],
+)
+def test_image_and_version_follow_from_each_other(
+    builder: Builder, arguments: list[str], image: str
+) -> None:
+    done = builder.run("all", "--dry-run", *arguments)
+
+    assert f"tritonserver:{image}-trtllm-python-py3 (TensorRT-LLM " in done.stdout
+
+
+def test_a_pruned_engine_is_converted_and_built(builder: Builder) -> None:
+    local = ["--model-dir", str(builder.model_dir), "--pruned-head"]
+    write_pruned_source(builder.model_dir)
+
+    converted = builder.run("convert", *local)
+    built = builder.run("build", *local)
+
+    assert (converted.returncode, built.returncode) == (0, 0), converted.stderr + built.stderr
+    assert builder.made() == {"pruned", "checkpoint", "engine"}
+
+
+def write_pruned_source(model_dir: Path) -> None:
+    rows = np.zeros((ROWS, 2), np.float32)
+    save_file({"model.embed_tokens.weight": rows}, model_dir / "LLM" / "model.safetensors")
+
+
+def test_a_work_folder_without_permission_is_named(builder: Builder) -> None:
+    builder.work = builder.work.parent / "machine" / "gpus" / "work"
+
+    done = builder.run("all", "--model-dir", str(builder.model_dir))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert str(builder.work.parent) in done.stderr
