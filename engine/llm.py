@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 
 
 def llm_spec(
-    model_dir: Path, device: str = "cpu", dtype: str = "float32", threads: int = 1
+    model_dir: Path,
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int = 1,
+    *,
+    pruned_head: bool = False,
 ) -> ModelSpec:
     """Describe the model; `model_dir` is the checkpoint, with its folder LLM.
 
-    `device` and `dtype` are torch's names, `threads` how many a request is computed with. Raises
-    EngineError where there is no model in the folder.
+    `device` and `dtype` are torch's names, `threads` how many a request is computed with; with
+    `pruned_head` only speech is computed once it speaks. Raises EngineError where there is no
+    model in the folder.
     """
     if not (model_dir / "LLM" / "config.json").is_file():
         raise EngineError(
@@ -35,6 +41,7 @@ def llm_spec(
             "device": device,
             "dtype": dtype,
             "threads": str(threads),
+            "pruned_head": str(pruned_head).lower(),
             "exclude_input_in_output": "true",
             CANCEL_PARAMETER: "true",
         },

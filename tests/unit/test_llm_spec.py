@@ -41,15 +41,18 @@ def test_the_language_model_is_told_its_weights_device_and_dtype(
 ) -> None:
     monkeypatch.chdir(checkpoint.parent)
 
-    parameters = llm_spec(Path("spark"), "cuda", "bfloat16", 3).parameters
+    parameters = llm_spec(Path("spark"), "cuda", "bfloat16", 3, pruned_head=True).parameters
 
-    given = {name: parameters[name] for name in ("model_dir", "device", "dtype", "threads")}
+    names = ("model_dir", "device", "dtype", "threads", "pruned_head")
+    given = {name: parameters[name] for name in names}
     assert given == {
         "model_dir": str(checkpoint),
         "device": "cuda",
         "dtype": "bfloat16",
         "threads": "3",
+        "pruned_head": "true",
     }
+    assert llm_spec(Path("spark")).parameters["pruned_head"] == "false"
 
 
 def test_a_folder_without_a_language_model_is_refused(tmp_path: Path) -> None:

@@ -19,10 +19,13 @@ import torch
 from transformers import DynamicCache, Qwen2ForCausalLM
 
 from speech_backend.serving import Codec, InvalidInputError
+from speech_backend.spark import read_token_map
 from speech_wire import GENERATION_INPUTS, GenerationRequest, NewIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+
+    from speech_backend.tokens import TokenMap
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """float16 is not among them: Spark-TTS's weights overflow in it."""
@@ -35,17 +38,52 @@ WARM_UP_IDS = 64
 CODEC = Codec(GENERATION_INPUTS, GenerationRequest.from_tensors, stop_input="stop")
 
 
+class SpeechHead:
+    """The output layer's rows for what the model may write once it speaks: experimental.
+
+    They are 8 194 of 166 000, a third of all weights that an id costs. All other ids get minus
+    infinity, as from the whole layer with a mask.
+    """
+
+    def __init__(self, weight: torch.Tensor, tokens: TokenMap) -> None:
+        codes = tokens.semantic_codes
+        ids = [*codes.ids(range(codes.count)).tolist(), *tokens.stop_ids]
+        self.start_id = tokens.marks["start_semantic_token"]
+        self._ids = torch.tensor(ids, device=weight.device)
+        self._rows = weight[self._ids]
+        self._vocabulary = len(weight)
+
+    def logits(self, state: torch.Tensor) -> torch.Tensor:
+        """Return what comes after `state`, float32[vocabulary]."""
+        logits = torch.full((self._vocabulary,), -torch.inf, device=state.device)
+        logits[self._ids] = torch.nn.functional.linear(state, self._rows).float()
+        return logits
+
+
 class LanguageModel:
     """Goes on from ids. Any number of threads."""
 
     def __init__(
-        self, model_dir: Path, device: torch.device | str = "cpu", dtype: str = "float32"
+        self,
+        model_dir: Path,
+        device: torch.device | str = "cpu",
+        dtype: str = "float32",
+        *,
+        pruned_head: bool = False,
     ) -> None:
-        """Load the folder `LLM/` of a Spark-TTS checkpoint; `dtype` is one of DTYPES."""
+        """Load the folder `LLM/` of a Spark-TTS checkpoint; `dtype` is one of DTYPES.
+
+        With `pruned_head`, what comes after `<|start_semantic_token|>` is speech or its end, and
+        costs less to compute; until then a voice is written as ever.
+        """
         if dtype not in DTYPES:
             raise ValueError(f"dtype is '{dtype}', allowed are {', '.join(DTYPES)}")
         model = Qwen2ForCausalLM.from_pretrained(model_dir / "LLM", local_files_only=True)
         self._model = model.to(device=device, dtype=DTYPES[dtype]).eval()
+        self._speech_head: SpeechHead | None = None
+        if pruned_head:
+            weight = self._model.lm_head.weight.detach()
+            self._speech_head = SpeechHead(weight, read_token_map(model_dir))
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str]) -> LanguageModel:
@@ -54,7 +92,12 @@ class LanguageModel:
         `threads` is how many each request is computed with, and they are torch's of this process.
         """
         torch.set_num_threads(int(parameters["threads"]))
-        model = cls(Path(parameters["model_dir"]), parameters["device"], parameters["dtype"])
+        model = cls(
+            Path(parameters["model_dir"]),
+            parameters["device"],
+            parameters["dtype"],
+            pruned_head=parameters.get("pruned_head") == "true",
+        )
         model.warm_up()
         return model
 
@@ -93,9 +136,12 @@ class LanguageModel:
         cache = DynamicCache()
         new = torch.from_numpy(request.input_ids.astype(np.int64)).to(device)
         seen = new
+        start_id = -1 if self._speech_head is None else self._speech_head.start_id
+        speaks = start_id in request.input_ids
         for count in range(request.max_new_tokens):
-            token_id = picker.pick(self._logits(new, cache), seen, count)
+            token_id = picker.pick(self._logits(new, cache, speaks=speaks), seen, count)
             yield token_id
+            speaks = speaks or token_id == start_id
             if token_id in request.end_ids:
                 return
             new = torch.tensor([token_id], device=device)
@@ -103,11 +149,14 @@ class LanguageModel:
                 seen = torch.cat([seen, new])
 
     @torch.inference_mode()
-    def _logits(self, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
+    def _logits(self, ids: torch.Tensor, cache: DynamicCache, *, speaks: bool) -> torch.Tensor:
         """Return what comes after `ids`, float32[vocabulary]."""
         # By position (after mask and positions): releases differ in what they call the cache.
         states = self._model.model(ids[None], None, None, cache, use_cache=True)
-        return self._model.lm_head(states.last_hidden_state[0, -1]).float()
+        state = states.last_hidden_state[0, -1]
+        if speaks and self._speech_head is not None:
+            return self._speech_head.logits(state)
+        return self._model.lm_head(state).float()
 
 
 class Picker:

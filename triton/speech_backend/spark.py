@@ -19,14 +19,22 @@ if TYPE_CHECKING:
 WARM_UP_TEXT = "Warm up, 测试。"
 
 
+def read_token_map(model_dir: Path) -> TokenMap:
+    """Return the ids of the checkpoint's vocabulary; raises TokenMapError for another's."""
+    return TokenMap.from_vocabulary(_tokenizer(model_dir).get_vocab())
+
+
+def _tokenizer(model_dir: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(model_dir / "LLM" / "tokenizer.json"))
+
+
 def load_speaker(stages: Stages, parameters: Mapping[str, str]) -> SparkSpeaker:
     """Read `LLM/tokenizer.json` below the parameter `model_dir`; all else is behind `stages`.
 
     `max_sequence_tokens` is the longest sequence that the language model takes. Raises
     TokenMapError where the tokenizer is not Spark-TTS's.
     """
-    path = Path(parameters["model_dir"]) / "LLM" / "tokenizer.json"
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = _tokenizer(Path(parameters["model_dir"]))
     tokens = TokenMap.from_vocabulary(tokenizer.get_vocab())
 
     def encode(text: str) -> list[int]:
