@@ -100,8 +100,13 @@ class Room:
 def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Room]:
     """Return the model, or none where there is one already, and what it holds."""
     most = site.max_sequence_tokens
+    if site.pruned_head and site.llm != TRANSFORMERS:
+        raise EngineError(
+            f"--pruned-head is for --llm {TRANSFORMERS}; an engine would have to be built so"
+        )
     if site.llm != TENSORRTLLM:
-        own = (llm_spec(folder, site.device, site.dtype, site.threads),)
+        compute = (site.device, site.dtype, site.threads)
+        own = (llm_spec(folder, *compute, pruned_head=site.pruned_head),)
         most = most or MAX_SEQUENCE_TOKENS
         return own if site.llm == TRANSFORMERS else (), Room(most, most)
     if site.engine_dir is None:

@@ -52,6 +52,11 @@ def model_options() -> argparse.ArgumentParser:
     )
     models.add_argument("--device", default=Site.device, help="torch's name (%(default)s)")
     models.add_argument("--dtype", default=Site.dtype, help="torch's name (%(default)s)")
+    models.add_argument(
+        "--pruned-head",
+        action="store_true",
+        help=f"for {TRANSFORMERS}, experimental: compute nothing but speech once the model speaks",
+    )
     return models
 
 
@@ -88,6 +93,7 @@ def render_models(options: argparse.Namespace, triton_address: str, repository: 
         device=options.device,
         dtype=options.dtype,
         instances=dict(options.instances),
+        pruned_head=options.pruned_head,
     )
     specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
     for spec in specs:

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from engine.__main__ import main
+from engine.catalogue import find_specs
 from engine.errors import EngineError
 from engine.llm import llm_spec
 from engine.render import model_config
+from engine.site import Site
+from fakes.checkpoint import write_checkpoint
 
 
 @pytest.fixture
@@ -53,6 +59,28 @@ def test_the_language_model_is_told_its_weights_device_and_dtype(
         "pruned_head": "true",
     }
     assert llm_spec(Path("spark")).parameters["pruned_head"] == "false"
+
+
+def test_a_pruned_head_is_rendered_for_this_model_alone(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "spark")
+    site = Site(tmp_path / "spark", pruned_head=True)
+
+    llm, *_ = find_specs("spark_tts", site)
+
+    assert (llm.name, llm.parameters["pruned_head"]) == ("llm", "true")
+    with pytest.raises(EngineError, match="--pruned-head is for --llm transformers"):
+        find_specs("spark_tts", replace(site, llm="tensorrt_llm"))
+
+
+def test_render_takes_the_option(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "spark")
+    given = ["--model", "spark_tts", "--model-dir", str(tmp_path / "spark"), "--pruned-head"]
+
+    assert main(["render", *given, str(tmp_path / "repository")]) == 0
+
+    text = (tmp_path / "repository" / "llm" / "config.pbtxt").read_text(encoding="utf-8")
+    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    assert config.parameters["pruned_head"].string_value == "true"
 
 
 def test_a_folder_without_a_language_model_is_refused(tmp_path: Path) -> None:
