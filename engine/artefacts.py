@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ def make(
     folder that was made from something else is refused, never replaced. With `goes_on` the
     writer gets what an earlier one has left. One process at a time: others wait.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    _check_writable(folder.parent)
     with _alone(folder):
         if folder.exists():
             manifest = read_manifest(folder)
@@ -128,6 +129,18 @@ def make(
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         part.rename(folder)
         return json.loads(json.dumps(manifest))  # type: ignore[no-any-return]
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EngineError(
+            f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
+            "another folder with --work"
+        ) from error
 
 
 @contextmanager

@@ -27,7 +27,6 @@ CONVERT_SCRIPTS = ("qwen/convert_checkpoint.py", "models/core/qwen/convert_check
 QUANTIZE_SCRIPT = "quantization/quantize.py"
 
 VERSION_CODE = "import importlib.metadata as m; print(m.version('tensorrt_llm'))"
-CALL_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,6 @@ def check_version(spec: EngineSpec) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=CALL_SECONDS,
     )
     found = done.stdout.strip()
     if done.returncode != 0:

@@ -28,17 +28,23 @@ class Gpu:
     driver: str
 
 
-def find_gpus() -> list[Gpu]:
-    """Return this machine's GPUs; raises EngineError where there is none."""
+def find_gpus(timeout_seconds: float = CALL_SECONDS) -> list[Gpu]:
+    """Return this machine's GPUs; raises EngineError where there is none or no answer."""
     program = shutil.which(NVIDIA_SMI)
     if program is None:
         raise EngineError(
             f"no GPU: {NVIDIA_SMI} is not on PATH; build on a machine with NVIDIA's driver, in a "
             "container started with --gpus all"
         )
-    done = subprocess.run(
-        [program, *QUERY], capture_output=True, text=True, check=False, timeout=CALL_SECONDS
-    )
+    try:
+        done = subprocess.run(
+            [program, *QUERY], capture_output=True, text=True, check=False, timeout=timeout_seconds
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(
+            f"{NVIDIA_SMI} does not answer within {timeout_seconds:g} s; the driver hangs, and "
+            "the machine must be started again"
+        ) from error
     if done.returncode != 0 or not done.stdout.strip():
         words = (done.stderr or done.stdout).strip() or "it lists none"
         raise EngineError(
@@ -49,8 +55,13 @@ def find_gpus() -> list[Gpu]:
 
 
 def _read(line: str) -> Gpu:
-    name, capability, driver = (part.strip() for part in line.rsplit(",", 2))
+    name, capability, driver = (part.strip() for part in f",,{line}".rsplit(",", 2))
+    name = name.lstrip(",")
     major, _, minor = capability.partition(".")
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise EngineError(
+            f"{NVIDIA_SMI} says '{line}', without a compute capability; is the driver too old?"
+        )
     return Gpu(name, (int(major), int(minor)), driver)
 
 

@@ -26,8 +26,9 @@ class FakeHub:
     """Serves `files` of `repository`; `script` says how the next transfers of a file go wrong.
 
     `script[path]` is a list of where each transfer stops, in bytes; the one of `hangs_in` waits
-    there. `corrupt` arrives with other content; `status` refuses all that is asked; with `token`
-    nobody else is answered. `asked` records (method, path, first byte asked for).
+    there. `corrupt` arrives with other content, those of `claims` are said to be so large;
+    `status` refuses all that is asked; with `token` nobody else is answered. `asked` records
+    (method, path, first byte asked for).
     """
 
     files: dict[str, bytes]
@@ -36,6 +37,7 @@ class FakeHub:
     status: int | None = None
     script: dict[str, list[int]] = field(default_factory=dict)
     corrupt: str | None = None
+    claims: dict[str, int] = field(default_factory=dict)
     hangs_in: str | None = None
     hanging: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -122,9 +124,15 @@ class HubHandler(BaseHTTPRequestHandler):
     def _entry(self, path: str) -> dict[str, Any]:
         data = self.fake.files[path]
         entry: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": "0" * 40}
+        entry["size"] = self.fake.claims.get(path, len(data))
         if path.endswith(".safetensors"):
             sha256 = hashlib.sha256(data).hexdigest()
-            entry["lfs"] = {"oid": sha256, "sha256": sha256, "size": len(data), "pointerSize": 134}
+            entry["lfs"] = {
+                "oid": sha256,
+                "sha256": sha256,
+                "size": entry["size"],
+                "pointerSize": 134,
+            }
         return entry
 
     def _file(self, path: str) -> None:

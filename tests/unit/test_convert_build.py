@@ -11,6 +11,7 @@ import pytest
 from engine.build import build, build_command, check_engine
 from engine.convert import Scripts, convert, convert_command
 from engine.errors import EngineError
+from engine.gpu import find_gpus
 from engine.spec import EngineSpec
 from engine.tool import ToolError
 from fakes.checkpoint import write_checkpoint, write_llm
@@ -221,6 +222,38 @@ def test_what_is_wrong_is_said_before_the_tool_runs(
 
     assert words in str(caught.value)
     assert capfd.readouterr().out == ""
+
+
+def test_gptq_weights_are_converted_as_such(workshop: Workshop) -> None:
+    config = json.loads((workshop.llm / "config.json").read_text())
+    gptq = {**config, "quantization_config": {"quant_method": "gptq"}}
+    (workshop.llm / "config.json").write_text(json.dumps(gptq))
+
+    workshop.convert(EngineSpec(quantization="int4_gptq", extra_convert=(("group_size", "64"),)))
+
+    options = json.loads((workshop.checkpoint / "manifest.json").read_text())["made_of"]["options"]
+    assert options[-6:] == [
+        *("--use_weight_only", "--weight_only_precision", "int4_gptq", "--per_group"),
+        *("--group_size", "64"),
+    ]
+
+
+def test_a_driver_that_hangs_or_is_too_old_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for text, words in (
+        ("exec sleep 600", "nvidia-smi does not answer within 0.5 s; the driver hangs"),
+        ("echo 'Tesla P4, [N/A], 450.1'", "says 'Tesla P4, [N/A], 450.1', without a compute cap"),
+        ("echo nonsense", "nvidia-smi says 'nonsense', without a compute capability"),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+
+        with pytest.raises(EngineError) as caught:
+            find_gpus(0.5)
+        assert words in str(caught.value)
 
 
 def test_a_script_that_is_not_there_is_named(workshop: Workshop) -> None:

@@ -194,10 +194,19 @@ def test_content_that_is_not_the_hubs_is_never_used(tmp_path: Path) -> None:
         assert download(hub, tmp_path).returncode == 0
 
 
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+def test_a_full_disk_is_known_before_the_transfer(tmp_path: Path) -> None:
+    with FakeHub(FILES, claims={MODEL: 10**18}) as hub:
+        done = download(hub, tmp_path)
+
+        assert hub.asked == []
+    assert done.returncode == 1
+    assert "error: SparkAudio/Spark-TTS-0.5B needs 1000000000.0 GB, the disk of" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with FakeHub(FILES) as hub:
         done = download(hub, tmp_path / "x", "--work", "/proc/nothing")
 
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert "/proc/nothing" in done.stderr
+    assert done.stderr.startswith("error: /proc/nothing/weights cannot be written (No such file")
+    assert "--work" in done.stderr

@@ -115,5 +115,4 @@ def test_a_work_folder_without_permission_is_named(builder: Builder) -> None:
     done = builder.run("all", "--model-dir", str(builder.model_dir))
 
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert str(builder.work.parent) in done.stderr
+    assert done.stderr.startswith(f"error: {builder.work}/checkpoint cannot be written (Not a dir")
