@@ -137,6 +137,32 @@ def test_a_voice_is_still_made_up(
     assert tokens.marks["start_semantic_token"] in written
 
 
+class WatchedModel(LanguageModel):
+    """Notes for each id whether it was written with the pruned head."""
+
+    def _logits(self, *args: Any, speaks: bool) -> torch.Tensor:
+        self.pruned = [*getattr(self, "pruned", ()), speaks]
+        return super()._logits(*args, speaks=speaks)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_head_is_pruned_from_the_mark_on_that_opens_the_speech(
+    checkpoint: Path, prompter: Prompter, tokens: TokenMap, maker: str
+) -> None:
+    prompt = MAKERS[maker](prompter)
+    model = WatchedModel(checkpoint, pruned_head=True)
+    request = GenerationRequest(
+        prompt.ids, MOST, frozenset(tokens.stop_ids), **SAMPLINGS["as Spark-TTS"]
+    )
+
+    written = list(model.generate(request))
+
+    start = tokens.marks["start_semantic_token"]
+    before = 0 if start in prompt.ids else written.index(start) + 1
+    assert model.pruned == [False] * before + [True] * (len(written) - before)
+    assert 0 < len(written) - before
+
+
 def test_triton_says_whether_it_is_pruned(checkpoint: Path) -> None:
     parameters = {
         "model_dir": str(checkpoint),
