@@ -1,4 +1,4 @@
-"""Command line: `up`, `serve`, `say`, `check`, `stats`. Parses, loads the settings, calls."""
+"""Command line: `up`, `serve`, `say`, `check`, `stats`, `bench`. Parses, loads settings, calls."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import uvicorn
 
 from gateway import check, local, say, stats
 from gateway.app import create_app
+from gateway.bench.options import add_bench
 from gateway.settings import SettingsError, load_settings, unknown_settings
 from gateway.telemetry.logging import configure_logging
 
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     probe = commands.add_parser("check", parents=[shared], help="say what works and what not")
     probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
     _add_stats(commands, shared)
+    add_bench(commands).set_defaults(run=_bench)
     return parser
 
 
@@ -128,6 +130,18 @@ def _stats(settings: Settings, options: argparse.Namespace) -> int:
     if options.watch:
         return stats.watch(settings, options.watch, as_json=options.json)
     return stats.show(settings, as_json=options.json)
+
+
+def _bench(settings: Settings, options: argparse.Namespace) -> int:
+    try:
+        from gateway.bench.command import bench  # noqa: PLC0415  its packages are an extra
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {error}; bench needs its extra: pip install 'speech-gateway[bench]'",
+            file=sys.stderr,
+        )
+        return FAILED
+    return bench(settings, options)
 
 
 def _serve(settings: Settings, _: argparse.Namespace) -> int:

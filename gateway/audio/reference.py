@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import soundfile
 import soxr
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
 SAMPLE_RATE_HZ = 16_000
@@ -27,15 +26,16 @@ class UnfitReferenceError(ValueError):
     """The recording cannot be read, or makes no voice; the message says why and what fits."""
 
 
-def read_reference(path: Path) -> npt.NDArray[np.float32]:
+def read_reference(source: Path | BinaryIO) -> npt.NDArray[np.float32]:
     """Return the first channel of a wav, flac, ogg or mp3 file; raises UnfitReferenceError."""
     try:
-        with soundfile.SoundFile(path) as file:
+        with soundfile.SoundFile(source) as file:
             rate_hz = file.samplerate
             _check_length(file.frames / rate_hz)
             samples = file.read(dtype="float32", always_2d=True)[:, 0]
     except (OSError, soundfile.LibsndfileError) as error:
-        reason = str(error) if path.is_file() else "no such file"
+        is_missing = isinstance(source, Path) and not source.is_file()
+        reason = "no such file" if is_missing else str(error)
         message = f"cannot be read as wav, flac, ogg or mp3: {reason}"
         raise UnfitReferenceError(message) from error
     # A header may promise more than there is.

@@ -1,0 +1,103 @@
+"""An OpenAI speech server as a target."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from gateway.bench.load import Names, TargetError
+from gateway.bench.requests import BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from gateway.bench.requests import Take, Utterance
+
+SHOWN_CHARACTERS = 300
+
+
+class HttpTarget:
+    """`POST /v1/audio/speech` at a base URL, over connections that are kept and reused.
+
+    `fields` are further fields of the body. A recording to clone travels as `ref_audio` (a data
+    URL) and `ref_text`, as vllm-omni and others take it.
+    """
+
+    def __init__(
+        self, url: str, audio_format: str, fields: Mapping[str, Any], api_key: str = ""
+    ) -> None:
+        self._url = url.rstrip("/").removesuffix("/v1")
+        self._fields = {**fields, "response_format": audio_format}
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._session = aiohttp.ClientSession(
+            headers=headers,
+            # Everyone who asks gets a connection: a pool's queue would be measured as the server's.
+            connector=aiohttp.TCPConnector(limit=0),
+            # Load alone decides when a listener gives up.
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+
+    async def aclose(self) -> None:
+        """See Target.aclose."""
+        await self._session.close()
+
+    async def prepare(self, utterances: Sequence[Utterance]) -> Names:
+        """See Target.prepare; asks the server for what was not named."""
+        if "model" not in self._fields:
+            self._fields["model"] = (await self._get("/v1/models"))["data"][0]["id"]
+        model = self._fields["model"]
+        has_own_voice = all(utterance.reference is not None for utterance in utterances)
+        if "voice" not in self._fields and not has_own_voice:
+            voices = (await self._get("/v1/audio/voices"))["voices"]
+            of_model = [voice["id"] for voice in voices if voice["model"] == model]
+            if not of_model:
+                raise BenchError(f"the model {model!r} has no voice of its own; name one: --voice")
+            self._fields["voice"] = of_model[0]
+        return Names(model, self._fields.get("voice"))
+
+    async def speak(self, utterance: Utterance, take: Take) -> AsyncGenerator[bytes, None]:
+        """See Target.speak."""
+        body = self._fields | {"input": utterance.text} | _reference(utterance)
+        try:
+            async with self._session.post(f"{self._url}/v1/audio/speech", json=body) as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise TargetError(f"HTTP {response.status}", _message(await response.text()))
+                if ignored := response.headers.get("x-speech-ignored"):
+                    raise TargetError("fields ignored", f"the server does not use {ignored}")
+                if rate := response.headers.get("x-sample-rate"):
+                    take.sample_rate_hz = int(rate)
+                async for piece in response.content.iter_any():
+                    yield piece
+        except aiohttp.ClientConnectorError as error:
+            raise TargetError("no connection", str(error)) from error
+        except aiohttp.ClientError as error:
+            raise TargetError("cut", f"{type(error).__name__}: {error}") from error
+
+    async def _get(self, path: str) -> Any:
+        try:
+            async with self._session.get(f"{self._url}{path}") as response:
+                response.raise_for_status()
+                return await response.json()
+        except (aiohttp.ClientError, json.JSONDecodeError) as error:
+            raise BenchError(
+                f"{self._url}{path} does not say which there are: {error}; name --model and --voice"
+            ) from error
+
+
+def _reference(utterance: Utterance) -> dict[str, str]:
+    if utterance.reference is None:
+        return {}
+    audio = base64.b64encode(utterance.reference).decode()
+    # Servers find out the format from the bytes.
+    return {"ref_audio": f"data:audio/wav;base64,{audio}", "ref_text": utterance.transcript}
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["error"]["message"])[:SHOWN_CHARACTERS]
+    except (ValueError, KeyError, TypeError):
+        return text[:SHOWN_CHARACTERS]

@@ -1,0 +1,178 @@
+"""The flags of `speech-gateway bench`; light, since every command's parser reads them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+LADDER = (1, 2, 4, 8, 16, 26)
+EPILOG = """\
+TARGET is the base URL of any OpenAI speech server (default: the local service), or
+grpc://HOST:PORT of a Triton. `bench compare A B` compares the folders of two runs.
+"""
+
+
+def add_bench(commands: Any) -> argparse.ArgumentParser:
+    """Add the command and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench", help="measure a speech server under load", epilog=EPILOG
+    )
+    parser.set_defaults(host=None, port=None, models=None)
+    parser.add_argument("target", nargs="*", metavar="TARGET", help="what to measure (below)")
+    parser.add_argument("--calibrate", action="store_true", help="prove the tool on this machine")
+    _add_speech(parser.add_argument_group("what is asked for"))
+    _add_load(parser.add_argument_group("load"))
+    _add_listeners(parser.add_argument_group("listeners"))
+    _add_results(parser.add_argument_group("results"))
+    return parser
+
+
+def _add_speech(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--model", help="default: the server's first")
+    group.add_argument("--voice", help="default: the model's first")
+    group.add_argument(
+        "--format", default="pcm", help="pcm, wav, mp3, opus, aac or flac (%(default)s)"
+    )
+    group.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further field of the body, such as seed=1; may be repeated",
+    )
+    group.add_argument(
+        "--api-key", metavar="KEY", help="better set SPEECH_CLIENT_API_KEY: others see your flags"
+    )
+    texts = group.add_mutually_exclusive_group()
+    texts.add_argument(
+        "--texts", choices=("en", "zh"), default="en", help="built-in sentences (%(default)s)"
+    )
+    texts.add_argument("--text-file", type=Path, metavar="FILE", help="a text on each line")
+    texts.add_argument(
+        "--manifest", type=Path, metavar="FILE", help="lines of id|prompt_text|prompt_wav|text"
+    )
+    texts.add_argument(
+        "--dataset",
+        metavar="NAME[:SPLIT]",
+        help="of Hugging Face, with id, prompt_text, prompt_audio, target_text",
+    )
+
+
+def _add_load(group: argparse._ArgumentGroup) -> None:
+    loads = group.add_mutually_exclusive_group()
+    loads.add_argument(
+        "--concurrency",
+        type=_integers,
+        default=LADDER,
+        metavar="N,…",
+        help="closed loop, a level for each ({})".format(",".join(map(str, LADDER))),
+    )
+    loads.add_argument(
+        "--rate",
+        type=_numbers,
+        metavar="R,…",
+        help="open loop, a level for each: Poisson arrivals a second, however slow the answers",
+    )
+    group.add_argument(
+        "--requests",
+        type=_integer,
+        metavar="N",
+        help="requests of each level (closed: 4 for each client, at least 20)",
+    )
+    group.add_argument(
+        "--duration",
+        type=_number,
+        metavar="SECONDS",
+        help="no request begins later in its level (open: 60)",
+    )
+    group.add_argument(
+        "--warm-up", type=_count, metavar="N", help="discarded before each level (N clients)"
+    )
+    group.add_argument("--seed", type=int, default=0, help="of all that is random (%(default)s)")
+
+
+def _add_listeners(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--cancel-rate", type=_share, default=0.0, metavar="SHARE", help="part that hangs up (0)"
+    )
+    group.add_argument(
+        "--cancel-within",
+        type=_number,
+        default=2.0,
+        metavar="SECONDS",
+        help="after the request, at a random moment (%(default)s)",
+    )
+    group.add_argument(
+        "--slow-rate", type=_share, default=0.0, metavar="SHARE", help="part that reads slowly (0)"
+    )
+    group.add_argument(
+        "--slow-bytes",
+        type=_number,
+        default=16_000.0,
+        metavar="BYTES",
+        help="that those read in a second (%(default)g)",
+    )
+    group.add_argument(
+        "--timeout", type=_number, default=120.0, metavar="SECONDS", help="patience (%(default)g)"
+    )
+    group.add_argument(
+        "--buffer",
+        type=_number,
+        default=0.2,
+        metavar="SECONDS",
+        help="a player begins so long after the first audio (%(default)s)",
+    )
+    group.add_argument(
+        "--audible",
+        type=float,
+        default=-50.0,
+        metavar="DBFS",
+        help="level from which a sample is heard (%(default)g)",
+    )
+
+
+def _add_results(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--triton", metavar="HOST:PORT", help="Triton's gRPC, to report its statistics too"
+    )
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="default: bench-DATE-TIME, here"
+    )
+    group.add_argument("--save-audio", action="store_true", help="keep what was heard, as wav")
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(_integer(part) for part in text.split(","))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(_number(part) for part in text.split(","))
+
+
+def _integer(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is given; 1 at least is possible")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is given; 0 at least is possible")
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is given; more than 0 is possible")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is given; 0 to 1 is possible")
+    return value

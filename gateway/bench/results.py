@@ -1,0 +1,90 @@
+"""The files of a run: a line for each request as it ends, and the summary at the end."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import ExitStack
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from gateway.bench.measure import Measured
+from gateway.bench.requests import BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gateway.bench.summary import Level
+
+CSV_FILE, JSONL_FILE, SUMMARY_FILE, REPORT_FILE = (
+    *("requests.csv", "requests.jsonl"),
+    *("summary.json", "report.html"),
+)
+
+
+class RequestFiles:
+    """`requests.csv` (a row of figures) and `requests.jsonl` (the arrivals of audio as well).
+
+    Each line is there as soon as its request has ended, so a run that is broken off keeps them.
+    The folder is made with the first. Raises BenchError where there is a run already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if any((folder / name).exists() for name in (CSV_FILE, JSONL_FILE, SUMMARY_FILE)):
+            raise BenchError(f"{folder} holds a run already; name another folder with --output")
+        self._folder = folder
+        self._open = ExitStack()
+        self._rows: csv.DictWriter[str] | None = None
+
+    def write(self, measured: Measured) -> None:
+        """Add a request."""
+        if self._rows is None:
+            self._rows = self._begin()
+        self._rows.writerow(measured.row())
+        self._jsonl.write(json.dumps(asdict(measured), ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Close both files."""
+        self._open.close()
+
+    def _begin(self) -> csv.DictWriter[str]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            rows = (self._folder / CSV_FILE).open("w", encoding="utf-8", newline="", buffering=1)
+            self._open.enter_context(rows)
+            self._jsonl = (self._folder / JSONL_FILE).open("w", encoding="utf-8", buffering=1)
+            self._open.enter_context(self._jsonl)
+        except OSError as error:
+            raise BenchError(f"cannot write into {self._folder}: {error.strerror}") from error
+        names = [field.name for field in fields(Measured) if field.name != "arrivals"]
+        writer = csv.DictWriter(rows, names)
+        writer.writeheader()
+        return writer
+
+
+def write_summary(folder: Path, about: dict[str, Any], levels: Sequence[Level]) -> None:
+    """Write what the run was (`about`) and each level's figures, as JSON."""
+    summary = {**about, "levels": [level.to_json() for level in levels]}
+    text = json.dumps(summary, indent=2, ensure_ascii=False)
+    (folder / SUMMARY_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return what `write_summary` wrote; raises BenchError."""
+    summary: dict[str, Any] = json.loads(_text(folder / SUMMARY_FILE))
+    return summary
+
+
+def read_requests(folder: Path) -> list[Measured]:
+    """Return the requests of a run; raises BenchError."""
+    lines = _text(folder / JSONL_FILE).splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [Measured(**row | {"arrivals": tuple(map(tuple, row["arrivals"]))}) for row in rows]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}; name the folder of a finished run") from error

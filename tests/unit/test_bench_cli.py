@@ -1,0 +1,142 @@
+"""`speech-gateway bench` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fakes.service import RunningService
+from fakes.triton import FakeTriton, Hang, Script, tones
+from gateway.__main__ import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def bench(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-m", "gateway", "bench", *arguments],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_run_leaves_all_its_files(triton: FakeTriton, tmp_path: Path) -> None:
+    triton.script = Script(tones(5))
+    with RunningService(triton, api_keys="correct-horse") as service:
+        done = bench(
+            *(service.base_url, "--concurrency", "1,2", "--requests", "6", "--save-audio"),
+            *("--api-key", "correct-horse", "--field", "seed=7", "-o", "run"),
+            folder=tmp_path,
+        )
+
+    assert done.returncode == 0, done.stderr
+    assert "c2" in done.stdout
+    run = tmp_path / "run"
+    names = {path.name for path in run.iterdir()}
+    assert names == {"audio", "report.html", "requests.csv", "requests.jsonl", "summary.json"}
+    assert len(list((run / "audio").iterdir())) == 12
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert [level["ok"] for level in summary["levels"]] == [6, 6]
+    assert (summary["model"], summary["voice"]) == ("hibari", "heart")
+    # Who reads a report need not learn the key.
+    assert not any("correct-horse" in p.read_text("utf-8") for p in run.iterdir() if p.is_file())
+    assert {request.seed for request in triton.seen.requests} == {7}
+
+
+def test_a_triton_is_measured_directly(triton: FakeTriton, tmp_path: Path) -> None:
+    done = bench(
+        *(f"grpc://{triton.address}", "--model", "hibari", "--rate", "50", "--requests", "20"),
+        *("-o", "run"),
+        folder=tmp_path,
+    )
+
+    assert done.returncode == 0, done.stderr
+    [level] = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))["levels"]
+    assert (level["name"], level["ok"], level["audio_seconds"]) == ("r50", 20, pytest.approx(6.0))
+
+
+def test_a_run_that_is_broken_off_keeps_its_complete_levels(
+    triton: FakeTriton, tmp_path: Path
+) -> None:
+    complete = 1 + 3  # The warm-up and the requests of the first level.
+    triton.script = Script(
+        by_text=lambda _: tones() if triton.seen.started.count <= complete else [Hang()]
+    )
+    load = ["--concurrency", "1,2", "--requests", "3", "-o", "run"]
+    command = [sys.executable, "-I", "-m", "gateway", "bench", f"grpc://{triton.address}"]
+    with subprocess.Popen(
+        [*command, "--model", "hibari", *load], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert triton.seen.started.wait(complete + 2, timeout=120)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 1
+    assert "broken off" in errors
+    assert "Traceback" not in errors
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["interrupted"]
+    assert [level["name"] for level in summary["levels"]] == ["c1"]
+    assert "broken off" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["http://127.0.0.1:9", "--model", "m", "--voice", "v"], "failed; the last: no connection"),
+        (["http://127.0.0.1:9"], "name --model and --voice"),
+        (["grpc://127.0.0.1:9"], "needs --model"),
+        (["grpc://127.0.0.1:9", "--model", "m"], "Triton cannot be reached"),
+        (["--format", "midi"], "--format midi is not possible; pcm, wav, mp3"),
+        (["--field", "seed=x"], "--field seed=x: NAME=JSON"),
+        (["--cancel-rate", "0.7", "--slow-rate", "0.7"], "more than all together"),
+        (["--text-file", "none.txt"], "none.txt cannot be read"),
+        (["compare", "a"], "compare takes the folders of two runs; 1 are given"),
+        (["compare", "a", "b"], "a/summary.json: No such file"),
+        (["http://a", "http://b"], "one TARGET at a time"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    code = main(["bench", *arguments])
+
+    assert code == 1
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--concurrency", "1,0"], "0 is given; 1 at least is possible"),
+        (["--rate", "inf"], "inf is given; more than 0 is possible"),
+        (["--cancel-rate", "2"], "2 is given; 0 to 1 is possible"),
+        (["--warm-up", "-1"], "-1 is given; 0 at least is possible"),
+        (["--rate", "2", "--concurrency", "2"], "not allowed with"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", *arguments])
+
+    assert words in capsys.readouterr().err
