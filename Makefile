@@ -14,7 +14,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench-hop bench-scrape bench-bicodec bench-look-ahead gpu-bench soak clean
+.PHONY: help run test test-clients test-spark parity lint format lock bench bench-hop bench-scrape bench-bicodec bench-look-ahead gpu-bench soak clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,10 @@ dashboards: $(VENV)/test.stamp ## Write Grafana's dashboards from their Python (
 format: $(VENV)/test.stamp ## Format the code.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+BENCH ?= --concurrency 1,2,4,8,16
+bench: $(VENV)/test.stamp ## Measure the service that runs, under load, and write a report (BENCH=flags).
+	$(BIN)/speech-gateway bench --output .speech/bench/$$(date +%Y%m%d-%H%M%S) $(BENCH)
 
 bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one.
 	$(BIN)/python tests/bench/hop.py

@@ -35,7 +35,7 @@ class HttpSettings(BaseSettings):
     cors_origins: Listed[str] = ()
     """Origins of pages that may use the service from a browser, separated by commas; `*`: all."""
     client_api_key: SecretStr = SecretStr("")
-    """The key that `say` sends."""
+    """The key that `say` and `bench` send."""
     max_body_bytes: int = Field(default=1_048_576, ge=1024)
     """Largest request body that is read."""
     shutdown_grace_seconds: float = Field(default=10.0, ge=0)
