@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.commands import (
     all_steps,
     build,
+    certs,
     convert,
     diff,
     download,
@@ -25,7 +26,7 @@ from engine.tool import KILLED_BY_SIGNAL, ToolError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (all_steps, download, convert, build, render, diff, serve, verify, fixture)
+COMMANDS = (all_steps, download, convert, build, render, diff, serve, verify, fixture, certs)
 
 FAILED = 1
 SERVER_DIED = 3

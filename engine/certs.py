@@ -1,0 +1,169 @@
+"""A certificate authority of one's own for the way between gateway and Triton, and its pairs.
+
+Whoever holds `ca-key.pem` can be Triton to every gateway that trusts `ca.pem`: neither needs it
+to run, so keep it elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, TypeAlias
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Key: TypeAlias = ec.EllipticCurvePrivateKey
+DEFAULT_NAMES = ("triton.internal", "localhost", "127.0.0.1", "::1")
+CA_LIFETIME = timedelta(days=3650)
+LEAF_LIFETIME = timedelta(days=365)
+"""Long enough to be replaced once a year by a person, short enough to be practised."""
+CLOCK_SKEW = timedelta(minutes=10)
+USAGES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: Key
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write `name`.pem and `name`-key.pem; each appears whole, the key only for its owner."""
+        pem = self.certificate.public_bytes(serialization.Encoding.PEM)
+        key_pem = self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        _write(folder / f"{name}-key.pem", key_pem, 0o600)
+        _write(folder / f"{name}.pem", pem, 0o644)
+
+
+def make(folder: Path, names: Sequence[str], now: datetime) -> None:
+    """Make an authority, and pairs for Triton and gateway; raises EngineError if there is one."""
+    if (folder / "ca.pem").exists():
+        raise EngineError(f"{folder} has an authority already; --rotate makes new pairs with it")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    authority = _authority(now)
+    authority.write(folder, "ca")
+    _write_pairs(folder, authority, names, now)
+
+
+def rotate(folder: Path, names: Sequence[str], now: datetime) -> None:
+    """Replace both pairs; those made before stay good until they expire. Raises EngineError."""
+    authority = _read(folder)
+    if authority.certificate.not_valid_after_utc <= now:
+        raise EngineError(f"{folder / 'ca.pem'} has expired; make a new authority elsewhere")
+    _write_pairs(folder, authority, names, now)
+
+
+def _write_pairs(folder: Path, authority: Signed, names: Sequence[str], now: datetime) -> None:
+    _leaf(authority, "server", names, now).write(folder, "server")
+    _leaf(authority, "client", ["speech-gateway"], now).write(folder, "client")
+
+
+def _authority(now: datetime) -> Signed:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("speech-gateway private CA")
+    builder = _builder(name, name, key, now, now + CA_LIFETIME)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_key_usage(is_ca=True), critical=True)
+    return Signed(builder.sign(key, hashes.SHA256()), key)
+
+
+def _leaf(authority: Signed, role: str, names: Sequence[str], now: datetime) -> Signed:
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = authority.certificate
+    ends = min(now + LEAF_LIFETIME, issuer.not_valid_after_utc)
+    builder = _builder(_name(names[0]), issuer.subject, key, now, ends)
+    builder = (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(is_ca=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([USAGES[role]]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([*map(_general, names)]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            critical=False,
+        )
+    )
+    return Signed(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: Key, begins: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    public = key.public_key()
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins - CLOCK_SKEW)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _key_usage(*, is_ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not is_ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(name)
+    except ValueError as error:
+        raise EngineError(f"{name!r} is no host name and no IP address") from error
+
+
+def _read(folder: Path) -> Signed:
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+        key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
+    except OSError as error:
+        raise EngineError(f"{error.filename}: {error.strerror}; new pairs need both") from error
+    except ValueError as error:
+        raise EngineError(f"{folder}: ca.pem or ca-key.pem cannot be read: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise EngineError(f"{folder / 'ca-key.pem'} is not a key of this program's kind (EC)")
+    return Signed(certificate, key)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
