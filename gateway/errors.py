@@ -51,6 +51,11 @@ Code: TypeAlias = Literal[
 ]
 CODES: tuple[Code, ...] = get_args(Code)
 """Every `code` of an error body; they are label values too, so there are no others."""
+Fault: TypeAlias = Literal[
+    "", "busy", "refused", "failed", "died", "silent", "draining", "lost", "untrusted"
+]
+"""What an error says of the Triton that it came from; "" nothing."""
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
 class SpeechError(Exception):
@@ -60,6 +65,7 @@ class SpeechError(Exception):
     type: ClassVar[str] = "server_error"
     code: Code = "internal_error"
     retry_after_seconds: float | None = None
+    fault: Fault = ""
 
     def __init__(
         self,
@@ -138,6 +144,7 @@ class OverloadedError(SpeechError):
     status = 429
     type = "rate_limit_error"
     code = "overloaded"
+    fault: Fault = "busy"
 
     def __init__(
         self,
@@ -156,6 +163,7 @@ class MisconfiguredError(SpeechError):
     """The gateway's settings and the Triton behind it do not fit each other."""
 
     code = "misconfigured"
+    fault: Fault = "refused"
 
 
 class BackendFailedError(SpeechError):
@@ -163,6 +171,7 @@ class BackendFailedError(SpeechError):
 
     status = 502
     code = "backend_failed"
+    fault: Fault = "failed"
 
 
 class BackendUnavailableError(SpeechError):
@@ -170,6 +179,7 @@ class BackendUnavailableError(SpeechError):
 
     status = 503
     code = "backend_unavailable"
+    fault: Fault = "lost"
     retry_after_seconds = RETRY_SECONDS
 
 
@@ -182,3 +192,4 @@ class BackendTimeoutError(SpeechError):
 
     status = 504
     code = "backend_timeout"
+    fault: Fault = "silent"

@@ -1,4 +1,4 @@
-"""What Triton's and gRPC's errors mean: one table from status and words to SpeechError.
+"""What Triton's and gRPC's errors mean: from status and words to SpeechError, and what follows.
 
 Triton reports most errors inside the stream as text without a code, and uses UNAVAILABLE for
 very different things, so the words decide. Each row was seen on a real server (2.51).
@@ -7,6 +7,7 @@ very different things, so the words decide. Each row was seen on a real server (
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import grpc
 
@@ -14,6 +15,7 @@ from gateway.errors import (
     BackendFailedError,
     BackendTimeoutError,
     BackendUnavailableError,
+    Fault,
     InvalidRequestError,
     MisconfiguredError,
     NoConnectionError,
@@ -29,6 +31,17 @@ CONNECT_TIMEOUT_WORDS = (
     "tcp handshaker shutdown",
 )
 """gRPC's (1.85) for an attempt to connect that ran out of time, after and within TCP's part."""
+UNTRUSTED_WORDS = (
+    "CERTIFICATE_VERIFY_FAILED",
+    "Hostname Verification Check failed",
+    "missing selected ALPN",
+    "WRONG_VERSION_NUMBER",
+)
+"""gRPC's for a server that cannot prove who it is, or that speaks no TLS with HTTP/2."""
+UNTRUSTED = (
+    "Triton's certificate does not prove that it is ours (SPEECH_TRITON_TLS, SPEECH_TRITON_CA, "
+    "SPEECH_TRITON_SERVER_NAME)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +52,19 @@ class Row:
     words: str
     error: type[SpeechError]
     message: str
+    fault: Fault | None = None
+    """Where it is another than the error's usual one."""
 
 
 TABLE = (
     Row(ANY, "Exceeds maximum queue size", OverloadedError, "Triton's queue is full"),
-    Row(ANY, "Request timeout expired", BackendUnavailableError, "Triton's queue was too slow"),
+    Row(
+        ANY,
+        "Request timeout expired",
+        BackendUnavailableError,
+        "Triton's queue was too slow",
+        "busy",
+    ),
     Row(
         ANY,
         "This protocol is restricted",
@@ -55,8 +76,9 @@ TABLE = (
         "has no available versions",
         BackendUnavailableError,
         "the model is being unloaded or its Triton is shutting down",
+        "draining",
     ),
-    Row(ANY, "is not healthy", BackendUnavailableError, "the model's process has died"),
+    Row(ANY, "is not healthy", BackendUnavailableError, "the model's process has died", "died"),
     Row(ANY, "is not found", MisconfiguredError, "Triton does not have this model"),
     Row(grpc.StatusCode.INVALID_ARGUMENT, "", MisconfiguredError, "Triton refused the request"),
     Row(grpc.StatusCode.UNIMPLEMENTED, "", MisconfiguredError, "this is no Triton that streams"),
@@ -68,6 +90,10 @@ TABLE = (
     *(
         Row(grpc.StatusCode.UNAVAILABLE, words, NoConnectionError, "no connection in time")
         for words in CONNECT_TIMEOUT_WORDS
+    ),
+    *(
+        Row(grpc.StatusCode.UNAVAILABLE, words, BackendUnavailableError, UNTRUSTED, "untrusted")
+        for words in UNTRUSTED_WORDS
     ),
     Row(grpc.StatusCode.UNAVAILABLE, "", BackendUnavailableError, "Triton cannot be reached"),
     Row(ANY, "", BackendFailedError, "the speech model failed"),
@@ -84,4 +110,47 @@ def classify(code: grpc.StatusCode | None, words: str) -> SpeechError:
         return InvalidRequestError(words.split(INVALID_INPUT, 1)[1], param="input")
     row = next(r for r in TABLE if r.code in (ANY, code) and r.words in words)
     detail = f"{code.name} {words}" if code else words
-    return row.error(row.message, detail=detail)
+    error = row.error(row.message, detail=detail)
+    error.fault = row.fault or error.fault
+    return error
+
+
+class Elsewhere(Enum):
+    """Whether a request that failed here may be tried on another Triton."""
+
+    NO = "no"
+    ONCE = "once"
+    """The model had it, so it may be the request's own doing."""
+    ALL = "all"
+    """No model had it."""
+
+
+class Effect(Enum):
+    """What a failed call does to the Triton that failed."""
+
+    NONE = "none"
+    STRIKE = "strike"
+    """Several in a row eject it."""
+    EJECT = "eject"
+    DRAIN = "drain"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What follows of a fault."""
+
+    effect: Effect
+    elsewhere: Elsewhere
+
+
+CONSEQUENCES: dict[Fault, Consequence] = {
+    "": Consequence(Effect.NONE, Elsewhere.NO),
+    "refused": Consequence(Effect.NONE, Elsewhere.NO),
+    "busy": Consequence(Effect.NONE, Elsewhere.ONCE),
+    "failed": Consequence(Effect.STRIKE, Elsewhere.ONCE),
+    "silent": Consequence(Effect.STRIKE, Elsewhere.ONCE),
+    "died": Consequence(Effect.EJECT, Elsewhere.ONCE),
+    "draining": Consequence(Effect.DRAIN, Elsewhere.ALL),
+    "lost": Consequence(Effect.EJECT, Elsewhere.ALL),
+    "untrusted": Consequence(Effect.EJECT, Elsewhere.ALL),
+}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from gateway.backend.classify import TABLE, Row, classify
+from gateway.backend.classify import CONSEQUENCES, TABLE, Row, classify
 from gateway.errors import (
+    FAULTS,
     BackendFailedError,
     BackendTimeoutError,
     BackendUnavailableError,
@@ -39,6 +40,8 @@ def test_every_row_can_be_reached(row: Row) -> None:
 
     assert type(error) is row.error
     assert error.message == row.message
+    assert error.fault == (row.fault or row.error.fault)
+    assert error.fault in CONSEQUENCES
 
 
 @pytest.mark.parametrize(
@@ -86,3 +89,44 @@ def test_only_a_model_can_blame_the_caller() -> None:
     error = classify(grpc.StatusCode.INTERNAL, "invalid_input: x")
 
     assert type(error) is BackendFailedError
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "fault"),
+    [
+        (None, "Request for unknown model: 'x' has no available versions", "draining"),
+        (None, "Exceeds maximum queue size", "busy"),
+        (grpc.StatusCode.UNAVAILABLE, "Request timeout expired", "busy"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "", "busy"),
+        (grpc.StatusCode.UNAVAILABLE, "This protocol is restricted, expecting", "refused"),
+        (grpc.StatusCode.NOT_FOUND, "unknown model: 'x' is not found", "refused"),
+        (None, "invalid_input: no words", ""),
+        (None, "the model failed: ValueError", "failed"),
+        (None, "Stub process 'x_0' is not healthy.", "died"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", "silent"),
+        (grpc.StatusCode.UNAVAILABLE, "Socket closed", "lost"),
+        (grpc.StatusCode.UNAVAILABLE, "connect() timed out", "lost"),
+        (
+            grpc.StatusCode.UNAVAILABLE,
+            "routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED",
+            "untrusted",
+        ),
+        (
+            grpc.StatusCode.UNAVAILABLE,
+            "UNAUTHENTICATED: Hostname Verification Check failed.",
+            "untrusted",
+        ),
+        (
+            grpc.StatusCode.UNAVAILABLE,
+            "Cannot check peer: missing selected ALPN property.",
+            "untrusted",
+        ),
+        (grpc.StatusCode.UNAVAILABLE, "OPENSSL_internal:WRONG_VERSION_NUMBER", "untrusted"),
+    ],
+)
+def test_what_it_says_of_the_triton(code: grpc.StatusCode | None, words: str, fault: str) -> None:
+    assert classify(code, words).fault == fault
+
+
+def test_every_fault_has_a_consequence_and_no_other_has() -> None:
+    assert set(CONSEQUENCES) == set(FAULTS)
