@@ -93,7 +93,8 @@ PLACES = {
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
     "huggingface_hub": ("engine/download.py",),
-    "modal": (),
+    "modal": ("gateway/backend/discovery/modal_dict.py",),
+    "cryptography": ("engine/certs.py",),
     "os.environ": (
         "gateway/settings/",
         "engine/installation.py",

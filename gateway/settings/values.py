@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator
 from pydantic_settings import NoDecode
@@ -24,3 +24,5 @@ Listed = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
 """Values that are separated by commas in a variable."""
 Maybe = Annotated[T | None, BeforeValidator(_empty_is_none)]
 """A value, or None where the variable is empty."""
+Tls: TypeAlias = Literal["off", "system", "private"]
+"""Plaintext; a certificate that the machine trusts; one of our own authority."""
