@@ -20,6 +20,7 @@ from tritonclient.grpc import service_pb2_grpc
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fakes.door import Door
 from fakes.script import (
     NO_SAMPLES,
     Abort,
@@ -70,9 +71,16 @@ class FakeTriton:
     """
 
     def __init__(
-        self, script: Script | None = None, *, port: int = 0, models: tuple[str, ...] = ("hibari",)
+        self,
+        script: Script | None = None,
+        *,
+        port: int = 0,
+        models: tuple[str, ...] = ("hibari",),
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         self.port = port
+        self.door = Door()
+        self._credentials = credentials
         self._servicer = Servicer(models)
         self._servicer.script = script or Script()
         self._stop: Future[None] | None = None
@@ -140,9 +148,13 @@ class FakeTriton:
 
     async def _serve(self, bound: Future[int]) -> None:
         try:
-            server = grpc.aio.server(options=OPTIONS)
+            server = grpc.aio.server(options=OPTIONS, interceptors=[self.door])
             service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self._servicer, server)
-            port = server.add_insecure_port(f"127.0.0.1:{self.port}")
+            address = f"127.0.0.1:{self.port}"
+            if self._credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, self._credentials)
             await server.start()
         except BaseException as error:
             bound.set_exception(error)
