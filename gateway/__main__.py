@@ -1,4 +1,4 @@
-"""Command line: `up`, `serve`, `say`, `check`, `stats`, `bench`. Parses, loads settings, calls."""
+"""Command line: `up`, `serve`, `say`, `check` and the like. Parses, loads the settings, calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from gateway import check, local, say, stats
+from gateway import check, local, replicas, say, stats
 from gateway.app import create_app
 from gateway.bench.options import add_bench
 from gateway.settings import SettingsError, load_settings, unknown_settings
@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
     shared.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
-    shared.add_argument("--triton", metavar="HOST:PORT", help="Triton's gRPC address")
+    shared.add_argument(
+        "--triton", metavar="HOST:PORT", help="Triton's gRPC (SPEECH_TRITON_ADDRESS)"
+    )
     shared.add_argument("--models", help="Triton models that callers may name (SPEECH_MODELS)")
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
     _add_stats(commands, shared)
     add_bench(commands).set_defaults(run=_bench)
+    _add_replicas(commands, shared)
     return parser
 
 
@@ -115,6 +118,23 @@ def _add_stats(commands: Any, shared: argparse.ArgumentParser) -> None:
     ways.add_argument("command", nargs="*", default=[], help="after --: run it and show the rest")
     figures.add_argument("--json", action="store_true", help="the same as JSON")
     figures.set_defaults(run=_stats)
+
+
+def _add_replicas(commands: Any, shared: argparse.ArgumentParser) -> None:
+    seen = commands.add_parser(
+        "replicas", parents=[shared], help="show the Tritons behind a running service"
+    )
+    seen.add_argument("--url", help="base URL of the service, default from --host and --port")
+    seen.add_argument("--json", action="store_true", help="as JSON")
+    seen.add_argument(
+        "--watch",
+        nargs="?",
+        type=_seconds,
+        const=replicas.WATCH_SECONDS,
+        metavar="SECONDS",
+        help="show it again and again (every %(const)g s) until Ctrl-C",
+    )
+    seen.set_defaults(run=_replicas)
 
 
 def _seconds(text: str) -> float:
@@ -142,6 +162,15 @@ def _bench(settings: Settings, options: argparse.Namespace) -> int:
         )
         return FAILED
     return bench(settings, options)
+
+
+def _replicas(settings: Settings, options: argparse.Namespace) -> int:
+    return replicas.replicas(
+        options.url or local.base_url(settings),
+        settings.client_api_key.get_secret_value(),
+        as_json=options.json,
+        every_seconds=options.watch,
+    )
 
 
 def _serve(settings: Settings, _: argparse.Namespace) -> int:

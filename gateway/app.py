@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.errors import ServerErrorMiddleware
 
-from gateway.api import catalogue, envelope, health, speech
+from gateway.api import catalogue, envelope, health, replicas, speech
 from gateway.api.keys import RequireKey
 from gateway.api.limits import BodyLimit
 from gateway.api.request_id import RequestId
@@ -56,7 +56,7 @@ def create_app(settings: Settings, synthesizer: Synthesizer | None = None) -> Fa
         dependencies=[Depends(HTTPBearer(auto_error=False))] if settings.known_keys else [],
     )
     envelope.install(app)
-    for router in (speech.router, catalogue.router, health.router):
+    for router in (speech.router, catalogue.router, health.router, replicas.router):
         app.include_router(router)
     _add_middleware(app, settings, tracer)
     return app

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gateway.backend.discovery.static import StaticSource
 from gateway.backend.triton import TritonSynthesizer
+from gateway.backend.way import Way
 from gateway.errors import BackendFailedError, SpeechError
 from gateway.speech.aliases import Aliases
 from gateway.speech.deadline import Deadline
@@ -18,6 +22,7 @@ from gateway.speech.voices import Voices
 from speech_wire import SynthesisRequest
 
 if TYPE_CHECKING:
+    from gateway.backend.discovery.source import Addresses, AddressSource
     from gateway.settings import Settings
     from gateway.speech.voice_file import FileVoices
 
@@ -35,7 +40,31 @@ async def check(settings: Settings) -> int:
     for name, value in settings:
         shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
         print(f"  SPEECH_{name.upper()}={'' if shown is None else shown}")
-    synthesizer = TritonSynthesizer(settings)
+    way = Way.of(settings)
+    addresses = await _addresses(settings, way.source)
+    results = []
+    for address in addresses:
+        if len(addresses) > 1:
+            print(f"Triton {address.id}:")
+        to_one = replace(way, source=StaticSource((address,)))
+        results.append(await _check_one(settings, to_one, of_file))
+    return 0 if results and all(results) else 1
+
+
+async def _addresses(settings: Settings, source: AddressSource) -> Addresses:
+    try:
+        async with aclosing(source.watch()) as sets:
+            addresses = await asyncio.wait_for(anext(sets), settings.connect_timeout_seconds)
+    except asyncio.TimeoutError:
+        print(f"SPEECH_TRITON_ADDRESS: NO ADDRESSES: {source.problem}")
+        return ()
+    if not addresses:
+        print("SPEECH_TRITON_ADDRESS: NO ADDRESSES: there is none now")
+    return addresses
+
+
+async def _check_one(settings: Settings, way: Way, of_file: FileVoices) -> bool:
+    synthesizer = TritonSynthesizer(settings, way)
     cache = VoiceCache(settings.cache_dir)
     speaker = Speaker(synthesizer, cache, settings.first_audio_timeout_seconds)
     probe = _Probe(synthesizer, speaker, of_file)
@@ -45,7 +74,7 @@ async def check(settings: Settings) -> int:
     finally:
         await speaker.aclose()
         await synthesizer.aclose()
-    return 0 if all(results) else 1
+    return all(results)
 
 
 class _Probe:

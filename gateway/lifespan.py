@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gateway.api.deps import State
 from gateway.backend.poller import StatisticsPoller
 from gateway.backend.triton import TritonSynthesizer
+from gateway.backend.way import Way
 from gateway.speech.admission import Admission, Limits
 from gateway.speech.service import SpeechService
 from gateway.speech.speaker import Speaker
@@ -42,7 +43,11 @@ def make_lifespan(
     synthesizer: Synthesizer | None,
     tracer: OtlpTracer | None = None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
-    """Return the app's lifespan; it starts without Triton too and says so in /readyz."""
+    """Return the app's lifespan; it starts without Triton too and says so in /readyz.
+
+    Raises SettingsError for settings of the way to Triton that do not go together.
+    """
+    way = Way.of(settings) if synthesizer is None else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[State, None]:
@@ -52,7 +57,7 @@ def make_lifespan(
                 stack.push_async_callback(tracer.aclose)
             backend = synthesizer
             if backend is None:
-                triton = TritonSynthesizer(settings)
+                triton = TritonSynthesizer(settings, way)
                 stack.push_async_callback(triton.aclose)
                 backend = triton
             cache = VoiceCache(settings.cache_dir)
@@ -64,7 +69,7 @@ def make_lifespan(
                 state["metrics"].registry.register(UpstreamCollector(backend.counts))
                 if settings.statistics_interval_seconds:
                     poller = StatisticsPoller(
-                        backend.replicas,
+                        backend.targets,
                         state["metrics"].triton,
                         settings.statistics_interval_seconds,
                     )

@@ -89,6 +89,11 @@ def up(settings: Settings) -> int:
 
     A second Ctrl-C cuts the streams that are still running.
     """
+    try:
+        _check_address(settings)
+    except LocalError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     signal.signal(signal.SIGTERM, _interrupt)
     triton, service = _children(settings)
     try:
@@ -142,6 +147,17 @@ def _children(settings: Settings) -> tuple[Child, Child]:
             ],
         ),
     )
+
+
+def _check_address(settings: Settings) -> None:
+    """Raise LocalError unless there is one plain address for the Triton that is started here."""
+    if "," in settings.triton_address or "://" in settings.triton_address:
+        raise LocalError(
+            "up starts one Triton itself, so SPEECH_TRITON_ADDRESS must be one host:port, not "
+            f"{settings.triton_address}; for others there is `speech-gateway serve`"
+        )
+    if settings.triton_tls != "off":
+        raise LocalError("up starts a Triton without TLS, so SPEECH_TRITON_TLS must be off")
 
 
 def _check_ports(settings: Settings) -> None:

@@ -26,7 +26,7 @@ from gateway.stats_table import since, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.backend.statistics import Replica, ReplicaStatistics
+    from gateway.backend.statistics import ReplicaStatistics, Target
     from gateway.settings import Settings
 
     Answers = dict[str, ReplicaStatistics | SpeechError]
@@ -103,17 +103,21 @@ def _differences(before: Answers, after: Answers) -> tuple[Answers, list[str]]:
 async def _ask_all(settings: Settings) -> Answers:
     synthesizer = TritonSynthesizer(settings)
     try:
+        refused: Answers = {**await synthesizer.probe_all()}
         async with httpx.AsyncClient(trust_env=False) as http:
-            replicas = synthesizer.replicas()
+            replicas = synthesizer.targets()
             seconds = settings.connect_timeout_seconds + DEADLINE_SECONDS
             answers = await asyncio.gather(*(_ask(each, http, seconds) for each in replicas))
+    except SpeechError as error:
+        return {settings.triton_address: error}
     finally:
         await synthesizer.aclose()
-    return {replica.name: answer for replica, answer in zip(replicas, answers, strict=True)}
+    names = (replica.name for replica in replicas)
+    return dict(zip(names, answers, strict=True)) | refused
 
 
 async def _ask(
-    replica: Replica, http: httpx.AsyncClient, seconds: float
+    replica: Target, http: httpx.AsyncClient, seconds: float
 ) -> ReplicaStatistics | SpeechError:
     try:
         return await ask_statistics(replace(replica, metrics_address=None), http, seconds)

@@ -25,7 +25,7 @@ ALWAYS_OPEN = ("/livez", "/readyz", "/health")
 OPEN_PATHS = {
     "lists": ("/v1/models", "/v1/audio/models", "/v1/audio/voices"),
     "docs": ("/docs", "/redoc", "/openapi.json"),
-    "metrics": ("/metrics",),
+    "metrics": ("/metrics", "/v1/replicas"),
 }
 """What each word of SPEECH_OPEN_WITHOUT_KEY opens, with all below it, for reading only."""
 DENIAL = "websocket.http.response"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import httpx
 
-from gateway.backend.statistics import Replica, ReplicaStatistics, ask_statistics
+from gateway.backend.statistics import ReplicaStatistics, Target, ask_statistics
 from gateway.errors import SpeechError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class StatisticsPoller:
 
     def __init__(
         self,
-        replicas: Callable[[], Collection[Replica]],
+        replicas: Callable[[], Collection[Target]],
         board: Board,
         interval_seconds: float,
         clock: Callable[[], float] = time.monotonic,
@@ -93,7 +93,7 @@ class StatisticsPoller:
                 log.exception("triton.poll_failed")
             await asyncio.sleep(max(0.0, started_at + self._interval_seconds - self._clock()))
 
-    async def _ask(self, replica: Replica) -> None:
+    async def _ask(self, replica: Target) -> None:
         started_at = self._clock()
         statistics, error = None, None
         try:
@@ -112,7 +112,7 @@ class StatisticsPoller:
             await asyncio.sleep(0)
         self._log_change(replica.name, error, page_error)
 
-    def _keep(self, replicas: Collection[Replica]) -> None:
+    def _keep(self, replicas: Collection[Target]) -> None:
         names = {replica.name for replica in replicas}
         self._board.keep(names)
         self._errors = {name: words for name, words in self._errors.items() if name in names}

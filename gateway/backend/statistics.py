@@ -6,7 +6,7 @@ All figures are cumulative since the model's version was loaded: a reload or a r
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
@@ -31,12 +31,14 @@ FIELDS = {"empty": "empty_response"}
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class Target:
     """A Triton that can be asked: its gRPC stub, and host:port of its metrics page if known."""
 
     name: str
     stub: Any
     metrics_address: str | None = None
+    metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """What each call carries; secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +113,14 @@ class ReplicaStatistics:
 
 
 async def ask_statistics(
-    replica: Replica, http: httpx.AsyncClient, timeout_seconds: float
+    replica: Target, http: httpx.AsyncClient, timeout_seconds: float
 ) -> ReplicaStatistics:
     """Ask everything at once; raises SpeechError if the statistics are not there in that time."""
     stub = replica.stub
 
     async def ask(method: Any, request: Any) -> Any:
         try:
-            return await method(request, timeout=timeout_seconds)
+            return await method(request, timeout=timeout_seconds, metadata=replica.metadata)
         except grpc.aio.AioRpcError as error:
             raise classify(error.code(), error.details() or "") from error
         except grpc.aio.UsageError as error:

@@ -27,6 +27,11 @@ class TokenizerContract:
     is_batched: bool
     checkpoint: str
 
+    @property
+    def name(self) -> str:
+        """What its tokens go by: those of another are none of its."""
+        return f"{self.model} {self.checkpoint}"
+
     def request(self, samples: npt.NDArray[np.float32]) -> service_pb2.ModelInferRequest:
         """Return the protobuf that asks for the tokens of 16 kHz mono."""
         message = service_pb2.ModelInferRequest(model_name=self.model)

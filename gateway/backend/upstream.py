@@ -46,6 +46,12 @@ class UpstreamCounts:
             for name in ERROR_CLASSES.values():
                 self.errors[model, replica, name] += 0
 
+    def forget(self, replica: str) -> None:
+        """Drop what was counted of a replica that is gone: tunnels have a new name each time."""
+        for counts in (self.in_flight, self.errors):
+            for names in [names for names in counts if names[1] == replica]:
+                del counts[names]
+
     @contextmanager
     def call(self, model: str, replica: str) -> Generator[None, None, None]:
         """Count the SpeechError that leaves the body."""

@@ -17,7 +17,10 @@ from gateway.settings.triton import TritonSettings
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
-SECRETS = ("api_keys", "client_api_key")
+SECRETS = (
+    *("api_keys", "client_api_key"),
+    *("triton_ca", "triton_client_cert", "triton_client_key", "triton_metadata"),
+)
 
 
 class SettingsError(Exception):

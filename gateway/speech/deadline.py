@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # Without slots, so that it can be referred to weakly.
 class Deadline:
     """An absolute moment on a monotonic clock, made once at the edge and handed down."""
 

@@ -155,7 +155,9 @@ class SpeechService:
 
     async def _request(self, job: SpeechJob) -> SynthesisRequest:
         # A model that can speak faster does it better than any filter behind it.
-        is_native = job.speed != 1.0 and await self._synthesizer.takes(job.model, "speed")
+        is_native = job.speed != 1.0 and await self._synthesizer.takes(
+            job.model, "speed", job.deadline
+        )
         speed = job.speed if is_native else None
         return SynthesisRequest(target_text="", seed=job.seed, speed=speed)
 

@@ -57,9 +57,9 @@ class Speaker:
             return self._synthesizer.stream(voice.model, asked, context)
 
         if isinstance(voice.source, Reference):
-            chunks = stream(await self._cloned(voice, voice.source, request))
+            chunks = stream(await self._cloned(voice, voice.source, request, context.deadline))
         elif isinstance(voice.source, Labels):
-            chunks = self._speak_made(voice, voice.source, request, stream)
+            chunks = self._speak_made(voice, voice.source, request, context.deadline, stream)
         else:
             chunks = stream(replace(request, voice=voice.id))
         async with aclosing(chunks):
@@ -67,11 +67,11 @@ class Speaker:
                 yield chunk
 
     async def _cloned(
-        self, voice: Voice, reference: Reference, request: SynthesisRequest
+        self, voice: Voice, reference: Reference, request: SynthesisRequest, deadline: Deadline
     ) -> SynthesisRequest:
         transcript = reference.transcript
-        if not await self._synthesizer.takes(voice.model, "global_tokens"):
-            await self._check_takes(voice, "reference_wav", "reference_text")
+        if not await self._synthesizer.takes(voice.model, "global_tokens", deadline):
+            await self._check_takes(voice, deadline, "reference_wav", "reference_text")
             if transcript is None:
                 raise MisconfiguredError(
                     f"voice {voice.id!r} of SPEECH_VOICES_FILE has no transcript, and Triton's "
@@ -81,7 +81,7 @@ class Speaker:
         if transcript is None:
             tokens = await self._tokens(voice, reference)
             return replace(request, global_tokens=tokens.global_tokens)
-        await self._check_takes(voice, "semantic_tokens", "reference_text")
+        await self._check_takes(voice, deadline, "semantic_tokens", "reference_text")
         tokens = await self._tokens(voice, reference)
         return replace(
             request,
@@ -114,10 +114,15 @@ class Speaker:
         _ = task.cancelled() or task.exception()
 
     async def _speak_made(
-        self, voice: Voice, labels: Labels, request: SynthesisRequest, stream: Stream
+        self,
+        voice: Voice,
+        labels: Labels,
+        request: SynthesisRequest,
+        deadline: Deadline,
+        stream: Stream,
     ) -> AsyncGenerator[PcmChunk, None]:
-        await self._check_takes(voice, "gender", "pitch", "speed_label", "global_tokens")
-        checkpoint = await self._synthesizer.checkpoint(voice.model)
+        await self._check_takes(voice, deadline, "gender", "pitch", "speed_label", "global_tokens")
+        checkpoint = await self._synthesizer.checkpoint(voice.model, deadline)
         key = cache_key(
             "made", voice.model, checkpoint, voice.id, labels.gender, labels.pitch, labels.speed
         )
@@ -134,8 +139,12 @@ class Speaker:
                         await turn.aclose()
                     yield chunk
 
-    async def _check_takes(self, voice: Voice, *inputs: str) -> None:
-        lacking = [name for name in inputs if not await self._synthesizer.takes(voice.model, name)]
+    async def _check_takes(self, voice: Voice, deadline: Deadline, *inputs: str) -> None:
+        lacking = [
+            name
+            for name in inputs
+            if not await self._synthesizer.takes(voice.model, name, deadline)
+        ]
         if lacking:
             raise MisconfiguredError(
                 f"voice {voice.id!r} of SPEECH_VOICES_FILE is not for Triton's model "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gateway.errors import SpeechError
     from gateway.speech.deadline import Deadline
     from gateway.speech.span import Span
-    from gateway.speech.types import TextLimits, Voice, VoiceTokens
+    from gateway.speech.types import ReplicaStatus, TextLimits, Voice, VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
 
 
@@ -54,14 +54,20 @@ class Synthesizer(Protocol):
         They are remembered from the last time unless `is_fresh`.
         """
 
-    async def takes(self, model: str, tensor: str) -> bool:
-        """Whether the model has an input of this name; raises SpeechError."""
+    async def takes(self, model: str, tensor: str, deadline: Deadline | None = None) -> bool:
+        """Whether the model has an input of this name; raises SpeechError.
+
+        With a request's deadline, that holds for all that is spoken for this request.
+        """
 
     async def text_limits(self, model: str) -> TextLimits:
         """Return what the model says of the text that it takes."""
 
-    async def checkpoint(self, model: str) -> str:
-        """Return what the model calls its weights, "" where it says nothing."""
+    async def checkpoint(self, model: str, deadline: Deadline | None = None) -> str:
+        """Return what the model calls its weights, "" where it says nothing.
+
+        With a request's deadline, that holds for all that is spoken for this request.
+        """
 
     async def tokenizer(self) -> str:
         """Return the name of what tokenises recordings, with its weights'; raises SpeechError."""
@@ -71,3 +77,6 @@ class Synthesizer(Protocol):
 
     async def unready(self) -> dict[str, SpeechError]:
         """Return the models that cannot be used now, each with the reason."""
+
+    def statuses(self) -> tuple[ReplicaStatus, ...]:
+        """Return what there is to speak with, and the state of each."""

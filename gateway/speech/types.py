@@ -85,6 +85,26 @@ def _tokens(given: Any) -> npt.NDArray[np.int32]:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """What one Triton behind the service is now.
+
+    `state` is connecting, ready, draining or ejected, for `state_seconds`; `models` are those of
+    the settings that it has ready.
+    """
+
+    name: str
+    address: str
+    tls: str
+    state: str
+    state_seconds: float
+    in_flight: int
+    capacity: int
+    ejections: int
+    last_error: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TextLimits:
     """What a model says of the text that it takes; None where it says nothing.
 

@@ -71,7 +71,7 @@ class UpstreamCollector(Collector):
             in_flight.add_metric(labels, value)
         errors = CounterMetricFamily(
             "speech_upstream_errors",
-            "Streams to Triton, and questions about its models, that failed, by class",
+            "Streams to Triton that failed, by class; those that another Triton took over, too",
             labels=["model", "replica", "class"],
         )
         for names, count in self._upstream.errors.items():

@@ -1,4 +1,4 @@
-"""A Spark-TTS behind the service, which has no voices but those of a file."""
+"""A Spark-TTS that has no voices but those of a file; two Tritons."""
 
 from __future__ import annotations
 
@@ -55,3 +55,10 @@ def serve(spark: FakeTriton, voices_file: Path, tmp_path: Path) -> Callable[...,
         return RunningService(spark, **(usual | settings))
 
     return make
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[FakeTriton, FakeTriton]]:
+    """Give two Tritons that are alike."""
+    with FakeTriton() as one, FakeTriton() as other:
+        yield one, other

@@ -65,6 +65,7 @@ def test_every_listed_voice_can_be_used(service: RunningService) -> None:
 
 def test_a_model_without_voices_takes_any(triton: FakeTriton, service: RunningService) -> None:
     triton.script = Script(voices=())
+    service.learn()
 
     assert service.client.get("/v1/audio/voices").json() == {"voices": []}
     assert service.say(voice="anything").status_code == 200
@@ -143,6 +144,7 @@ def test_an_alias_for_a_voice_that_the_model_lost_is_unknown_and_not_listed(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(voices=({"id": "fable", "language": "en"},))
+    service.learn()
 
     listed = service.client.get("/v1/audio/voices", params={"legacy": "true"}).json()
     spoken = service.say(voice="alloy")

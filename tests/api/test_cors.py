@@ -186,6 +186,7 @@ def test_the_error_that_says_not_to_try_again_can_be_read(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(is_speech_model=False)
+    service.learn()
 
     answer = service.client.post(SPEECH, json=SAID, headers=FROM_PAGE)
 

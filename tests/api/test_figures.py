@@ -108,15 +108,18 @@ def test_a_whole_answer_that_fails_half_way_broke_nothing(triton: FakeTriton) ->
         assert counted(service) == {"speech_errors_total:backend_failed": 1}
 
 
-def test_calls_that_cannot_even_begin_are_upstream_errors_too(
+def test_a_call_that_finds_nobody_is_an_upstream_error_and_one_that_is_not_made_is_none(
     triton: FakeTriton, service: RunningService
 ) -> None:
+    """After the first, the service knows that no Triton is there."""
+    service.wait_state(triton.address, "ready")
     triton.stop()
     for _ in range(2):
         assert service.say().status_code == 503
     assert service.log.ended.wait(2)
 
-    assert service.metric("speech_upstream_errors_total", **{"class": "unavailable"}) == 2
+    assert service.metric("speech_upstream_errors_total", **{"class": "unavailable"}) == 1
+    assert service.metric("speech_errors_total", code="backend_unavailable") == 2
 
 
 def left_in_the_queue(triton: FakeTriton, service: RunningService) -> None:

@@ -97,6 +97,7 @@ def test_a_model_is_asked_to_stop_and_only_one_that_cannot_be_asked_is_cut(
 ) -> None:
     """Cutting an RPC that the server writes to crashes Triton 2.51 now and then."""
     triton.script = Script([tone(), Hang()], takes_cancel=takes_cancel)
+    service.learn()
 
     with service.client.stream("POST", SPEECH, json=SAID) as response:
         next(response.iter_bytes())

@@ -171,6 +171,7 @@ def test_a_model_whose_parameters_cannot_be_read_is_misconfigured(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(voices=({"name": "no id"},))
+    service.learn()
 
     spoken, ready = service.say(), service.client.get("/readyz")
 

@@ -34,7 +34,7 @@ LISTS = [
     "/v1/audio/voices/heart",
 ]
 DOCS = ["/docs", "/redoc", "/openapi.json"]
-METRICS = ["/metrics"]
+METRICS = ["/metrics", "/v1/replicas"]
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ def test_no_segment_is_longer_than_the_model_takes(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(max_text_characters=50)
+    service.learn()
 
     response = service.say(input="a word or two " * 100, text_options={"split": False})
 

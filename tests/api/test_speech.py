@@ -58,6 +58,7 @@ def test_wav_is_a_streaming_header_and_the_same_samples(service: RunningService)
 
 def test_a_16_khz_model_is_heard_at_24_khz(triton: FakeTriton, service: RunningService) -> None:
     triton.script = Script(tones(4, 4000, 16_000), sample_rate_hz=16_000)
+    service.learn()
 
     samples = decoded(service.say().content)
 
@@ -123,6 +124,7 @@ def test_a_seed_for_a_model_that_takes_none_is_refused(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(is_batched=True)
+    service.learn()
 
     response = service.say(seed=7)
 
@@ -219,6 +221,7 @@ def test_samples_that_are_no_numbers_are_silence(
 ) -> None:
     broken = np.array([np.nan, np.inf, -np.inf] * 800, np.float32)
     triton.script = Script([broken, tone(2400, rate_hz)], sample_rate_hz=rate_hz)
+    service.learn()
 
     samples = decoded(service.say().content)
 

@@ -49,6 +49,7 @@ def test_a_model_that_can_speak_faster_does_it_itself(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(takes_speed=True)
+    service.learn()
 
     response = service.say(speed=1.5)
 

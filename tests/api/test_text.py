@@ -234,6 +234,7 @@ def test_a_language_is_taken_where_the_voice_names_none(
     triton: FakeTriton, service: RunningService
 ) -> None:
     triton.script = Script(voices=({"id": "heart"},))
+    service.learn()
 
     for language in ("fr", "en", None):
         assert service.say(input="J'ai 5 pommes.", language=language).status_code == 200

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.grpc import service_pb2
 
 from gateway.backend.poller import StatisticsPoller
-from gateway.backend.statistics import BATCH_STAGES, STAGES, Replica
+from gateway.backend.statistics import BATCH_STAGES, STAGES, Target
 from gateway.telemetry.exposition import native_lines
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.triton_statistics import NATIVE_PREFIXES
@@ -40,7 +40,7 @@ def main() -> None:
     names = [f"model_{number}" for number in range(options.models)]
     metrics = Metrics(["hibari"], lambda: 0, lambda: 0)
     stub = Stub(names)
-    replicas = [Replica(f"10.0.0.{number}:8001", stub) for number in range(options.replicas)]
+    replicas = [Target(f"10.0.0.{number}:8001", stub) for number in range(options.replicas)]
     rounds, pauses = asyncio.run(poll(replicas, metrics, options.rounds))
     text = metrics.exposition()
     scrapes = times_ms(metrics.exposition, options.rounds)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 async def poll(
-    replicas: Sequence[Replica], metrics: Metrics, rounds: int
+    replicas: Sequence[Target], metrics: Metrics, rounds: int
 ) -> tuple[list[float], list[float]]:
     """Return how long each round took, and the longest pause of the event loop in each."""
     poller = StatisticsPoller(lambda: replicas, metrics.triton, 5.0)

@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -37,8 +38,12 @@ class RunningService:
     ...     service.client.post("/v1/audio/speech", json=SAID)
     """
 
-    def __init__(self, triton: FakeTriton | str, **settings: Any) -> None:
-        address = triton if isinstance(triton, str) else triton.address
+    def __init__(self, triton: FakeTriton | Sequence[FakeTriton] | str, **settings: Any) -> None:
+        if isinstance(triton, str):
+            address = triton
+        else:
+            tritons = triton if isinstance(triton, Sequence) else (triton,)
+            address = ",".join(one.address for one in tritons)
         # Nothing is left in the developer's own cache.
         settings = {"cache_dir": None} | settings
         self.settings = Settings(_env_file=None, triton_address=address, **settings)
@@ -72,7 +77,21 @@ class RunningService:
         self._socket.close()
         self.log.stop()
         assert not self._thread.is_alive()
-        assert not self.log.crashes
+        assert not self.log.crashes, self.log.crashes
+
+    def learn(self) -> None:
+        """Return once the service knows what its models declare now, not at its last probe."""
+        self.client.get("/readyz")
+
+    def replicas(self) -> dict[str, dict[str, Any]]:
+        """Return what the service says of each Triton, by its name."""
+        return {one["name"]: one for one in self.client.get("/v1/replicas").json()["replicas"]}
+
+    def wait_state(self, name: str, state: str) -> None:
+        """Return once this Triton is in this state."""
+        until = time.monotonic() + WAIT_SECONDS
+        while self.replicas().get(name, {"state": "gone"})["state"] != state:
+            assert time.monotonic() < until, self.replicas()
 
     def say(self, **fields: Any) -> httpx.Response:
         """Ask for speech with the usual body, changed by `fields`."""

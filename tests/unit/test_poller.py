@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from fakes.statistics import FakeMetricsPage, model_statistics
 from fakes.triton import FakeTriton
 from gateway.backend.poller import Snapshot, StatisticsPoller
-from gateway.backend.statistics import Replica
+from gateway.backend.statistics import Target
 from gateway.errors import BackendTimeoutError, BackendUnavailableError
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ class World:
             finally:
                 await poller.aclose()
 
-    def _replicas(self) -> list[Replica]:
+    def _replicas(self) -> list[Target]:
         if self.faults:
             self.faults -= 1
             raise RuntimeError("a fault")
         pages = {"a": self.page_of_a}
-        return [Replica(name, self._stubs[name], pages.get(name)) for name in self.names]
+        return [Target(name, self._stubs[name], pages.get(name)) for name in self.names]
 
     def poll(self, interval_seconds: float = 30.0) -> dict[str, Snapshot]:
         """Ask each replica once and return what the board has."""
@@ -242,9 +242,10 @@ def test_a_metrics_page_that_is_none_is_logged(
 class AtOnce:
     """A Triton whose answers are all there in the same turn of the event loop."""
 
-    async def _answer(self, request: Any, timeout: float) -> Any:
+    async def _answer(self, request: Any, timeout: float, metadata: Any) -> Any:
         name = type(request).__name__.replace("Request", "Response")
         assert timeout > 0
+        assert metadata == ()
         return getattr(service_pb2, name)()
 
     ModelStatistics = RepositoryIndex = ServerReady = ServerMetadata = _answer
@@ -261,7 +262,7 @@ def test_requests_have_a_turn_between_two_snapshots() -> None:
 
     async def watch() -> None:
         nonlocal turns
-        replicas = [Replica(str(number), AtOnce()) for number in range(20)]
+        replicas = [Target(str(number), AtOnce()) for number in range(20)]
         poller = StatisticsPoller(lambda: replicas, Counting(), 30.0)
         polling = asyncio.create_task(poller.poll())
         while not polling.done():

@@ -9,9 +9,12 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.keys import ApiKey, KeyFile
+from gateway.pem import Pem
 from gateway.settings import Settings, SettingsError, load_settings, unknown_settings
 
 ROOT = Path(__file__).parents[2]
+CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+KEY = b"-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
 GIVEN: dict[str, tuple[str, Any]] = {
     "host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
     "port": ("9000", 9000),
@@ -26,6 +29,23 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "client_api_key": ("correct-horse", SecretStr("correct-horse")),
     "triton_address": ("triton:9001", "triton:9001"),
     "triton_metrics_address": ("triton:9002", "triton:9002"),
+    "discovery_interval_seconds": ("1", 1.0),
+    "discovery_stale_seconds": ("30", 30.0),
+    "triton_tls": ("system", "system"),
+    "triton_ca": ("ca.pem", Pem("ca.pem", CERTIFICATE)),
+    "triton_client_cert": ("ca.pem", Pem("ca.pem", CERTIFICATE)),
+    "triton_client_key": ("key.pem", Pem("key.pem", KEY)),
+    "triton_server_name": ("triton.internal", "triton.internal"),
+    "triton_metadata": (
+        "modal-key=wk-1, modal-secret=ws-2",
+        SecretStr("modal-key=wk-1, modal-secret=ws-2"),
+    ),
+    "triton_plaintext": ("any", "any"),
+    "replica_max_streams": ("8", 8),
+    "probe_interval_seconds": ("1", 1.0),
+    "probe_timeout_seconds": ("2", 2.0),
+    "deep_probe_interval_seconds": ("60", 60.0),
+    "max_ejected_share": ("0", 0.0),
     "model_dir": ("Spark-TTS-0.5B", Path("Spark-TTS-0.5B")),
     "models": ("hibari, spark ,", ("hibari", "spark")),
     "default_sample_rate_hz": ("22050", 22050),
@@ -62,6 +82,15 @@ WRONG = {
     "port": "65536",
     "triton_address": "grpc://triton:8001",
     "triton_metrics_address": "http://triton:8002",
+    "discovery_interval_seconds": "0",
+    "discovery_stale_seconds": "0",
+    "triton_tls": "on",
+    "triton_plaintext": "never",
+    "replica_max_streams": "0",
+    "probe_interval_seconds": "0",
+    "probe_timeout_seconds": "0",
+    "deep_probe_interval_seconds": "-1",
+    "max_ejected_share": "1",
     "models": " , ",
     "default_sample_rate_hz": "7999",
     "keep_native_rate": "maybe",
@@ -94,6 +123,8 @@ EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("keys").write_text("bob battery-staple\n", encoding="utf-8")
+    Path("ca.pem").write_bytes(CERTIFICATE)
+    Path("key.pem").write_bytes(KEY)
 
 
 def variable(name: str) -> str:

@@ -15,8 +15,8 @@ from gateway.backend.statistics import (
     Duration,
     MemoryUsage,
     ModelState,
-    Replica,
     ReplicaStatistics,
+    Target,
     ask_statistics,
 )
 from gateway.errors import BackendTimeoutError, BackendUnavailableError, MisconfiguredError
@@ -40,7 +40,7 @@ def ask(
             httpx.AsyncClient(trust_env=False) as http,
         ):
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            return await ask_statistics(Replica("one", stub, metrics_address), http, seconds)
+            return await ask_statistics(Target("one", stub, metrics_address), http, seconds)
 
     return asyncio.run(asking())
 
@@ -132,7 +132,7 @@ def test_a_channel_that_is_closed_is_an_error_and_no_cancellation(
             channel = grpc.aio.insecure_channel(triton.address)
             await channel.channel_ready()
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            asked: Any = ask_statistics(Replica("one", stub), http, 5.0)
+            asked: Any = ask_statistics(Target("one", stub), http, 5.0)
             if is_asked_before:
                 asked = asyncio.ensure_future(asked)
                 await stub.ServerReady(service_pb2.ServerReadyRequest())

@@ -1,0 +1,252 @@
+"""One Triton: its channel, what its models declare, its health, and the calls that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from gateway.backend.classify import classify
+from gateway.backend.contracts import read_contract
+from gateway.backend.statistics import Target
+from gateway.backend.stream import StreamCaller
+from gateway.backend.tokenizer import read_tokenizer
+from gateway.errors import (
+    BackendFailedError,
+    BackendUnavailableError,
+    MisconfiguredError,
+    NoConnectionError,
+    SpeechError,
+)
+from gateway.speech.types import ReplicaStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from gateway.backend.addresses import Address
+    from gateway.backend.contracts import ModelContract
+    from gateway.backend.health import Health
+    from gateway.backend.security import Security
+    from gateway.backend.stream import StreamLimits
+    from gateway.backend.tokenizer import TokenizerContract
+    from gateway.settings import Settings
+    from gateway.speech.deadline import Deadline
+    from gateway.speech.synthesizer import CallContext
+    from gateway.speech.types import VoiceTokens
+    from speech_wire import PcmChunk, SynthesisRequest
+
+
+class Replica:
+    """A Triton. Make it inside the running event loop; raises MisconfiguredError.
+
+    `health` is another's to judge: calls only raise SpeechError. `contracts` are of its last
+    probe; `unready` says why a model has none.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        settings: Settings,
+        security: Security,
+        limits: StreamLimits,
+        health: Health,
+    ) -> None:
+        self.address = address
+        self.name = address.id
+        self.capacity = address.capacity
+        self.health = health
+        self.in_flight = 0
+        self.contracts: dict[str, ModelContract] = {}
+        self.unready: dict[str, SpeechError] = {}
+        self._models: Sequence[str] = settings.models
+        self._default_rate_hz = settings.default_sample_rate_hz
+        self._tokenizer_model = settings.tokenizer_model
+        self._tokenizer: TokenizerContract | None = None
+        self._connect_seconds = settings.connect_timeout_seconds
+        self._answer_seconds = settings.probe_timeout_seconds
+        self._security = security
+        self._metadata = security.metadata_for(address)
+        self._channel = security.open_channel(address, self._connect_seconds)
+        self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._caller = StreamCaller(self.stub, limits)
+        self._is_permitted = False
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    def begin(self) -> None:
+        """Count a call as in flight."""
+        self.in_flight += 1
+        self._is_idle.clear()
+
+    def end(self) -> None:
+        """Count it no longer."""
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._is_idle.set()
+
+    async def stream(
+        self, model: str, request: SynthesisRequest, context: CallContext
+    ) -> AsyncGenerator[PcmChunk, None]:
+        """Yield the chunks of one call, see Synthesizer.stream."""
+        contract = self.contracts[model]
+        # Callers may choose the same id for two requests, and a cancel must find the right one.
+        unique_id = f"{context.request_id}.{secrets.token_hex(4)}"
+        message = contract.request(request, unique_id)
+        expected_offset = 0
+        metadata = (*self._metadata, *context.span.headers())
+        cancel = contract.cancel(unique_id)
+        try:
+            async with aclosing(
+                self._caller.stream(message, cancel, context.deadline, metadata)
+            ) as responses:
+                async for response in responses:
+                    chunk = contract.chunk(response)
+                    _check_offset(chunk, expected_offset)
+                    expected_offset += len(chunk.samples)
+                    yield chunk
+        except NoConnectionError as error:
+            raise self._located(error) from error
+
+    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+        """See Synthesizer.tokenise."""
+        contract = await self.tokenizer()
+        message = contract.request(samples)
+        try:
+            answer = await self.stub.ModelInfer(
+                message, timeout=deadline.remaining_seconds(), metadata=self._metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            self._tokenizer = None
+            reason = self._located(classify(error.code(), error.details() or ""))
+            words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
+            named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
+            named.fault = reason.fault
+            raise named from error
+        return contract.tokens(answer)
+
+    async def tokenizer(self) -> TokenizerContract:
+        """Return what the tokenizer takes, known since the last probe at the earliest."""
+        if self._tokenizer is None:
+            request = service_pb2.ModelConfigRequest(name=self._tokenizer_model)
+            try:
+                answer = await self._ask(self.stub.ModelConfig, request)
+            except MisconfiguredError as error:
+                words = f"recorded voices need the model {self._tokenizer_model!r} on Triton"
+                message = f"{words} (SPEECH_TOKENIZER_MODEL): {error.message}"
+                raise MisconfiguredError(message, detail=error.detail) from error
+            self._tokenizer = read_tokenizer(answer.config)
+        return self._tokenizer
+
+    async def probe(self) -> None:
+        """Ask what is ready, and note it."""
+        try:
+            if not self._is_connected():
+                self._is_permitted = False
+                await self._security.check(self.address)
+                self._is_permitted = True
+            await self._check_server()
+        except SpeechError as error:
+            self.contracts, self._tokenizer = {}, None
+            self.unready = dict.fromkeys(self._models, error)
+        else:
+            self._tokenizer = None
+            found = await asyncio.gather(*map(self._contract, self._models))
+            by_model = dict(zip(self._models, found, strict=True))
+            self.unready = {m: e for m, e in by_model.items() if isinstance(e, SpeechError)}
+            self.contracts = {
+                model: contract
+                for model, contract in by_model.items()
+                if not isinstance(contract, SpeechError)
+            }
+        reasons = iter(self.unready.values())
+        self.health.probed(None if self.contracts else next(reasons))
+
+    async def _check_server(self) -> None:
+        answer = await self._ask(self.stub.ServerReady, service_pb2.ServerReadyRequest())
+        if not answer.ready:
+            raise BackendUnavailableError("Triton says that it is not ready")
+
+    async def _contract(self, model: str) -> ModelContract | SpeechError:
+        try:
+            # First, since only this one's answer tells a model that is not there from one that
+            # is not ready.
+            request = service_pb2.ModelConfigRequest(name=model)
+            answer = await self._ask(self.stub.ModelConfig, request)
+            contract = read_contract(answer.config, self._default_rate_hz)
+            ready = service_pb2.ModelReadyRequest(name=model)
+            if not (await self._ask(self.stub.ModelReady, ready)).ready:
+                return BackendUnavailableError("Triton says that the model is not ready")
+        except MisconfiguredError as error:
+            named = MisconfiguredError(f"model '{model}': {error.message}", detail=error.detail)
+            named.__cause__ = error
+            return named
+        except SpeechError as error:
+            return error
+        return contract
+
+    async def _ask(self, method: Any, request: Any) -> Any:
+        connect_seconds = 0.0 if self._is_connected() else self._connect_seconds
+        patience_seconds = self._answer_seconds + connect_seconds
+        try:
+            return await method(request, timeout=patience_seconds, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise self._located(classify(error.code(), error.details() or "")) from error
+
+    def _is_connected(self) -> bool:
+        return self._channel.get_state() is grpc.ChannelConnectivity.READY
+
+    def _located(self, error: SpeechError) -> SpeechError:
+        if not isinstance(error, NoConnectionError):
+            return error
+        message = (
+            f"no connection to Triton within {self._connect_seconds:g} s "
+            "(SPEECH_CONNECT_TIMEOUT_SECONDS)"
+        )
+        # The address is for the log: callers need not know it.
+        return NoConnectionError(message, detail=f"{self.address.target}: {error.detail}")
+
+    def target(self) -> Target | None:
+        """Return what asks it for its statistics; None while nothing may be sent to it."""
+        if not self._is_permitted:
+            return None
+        return Target(self.name, self.stub, self.address.metrics, self._metadata)
+
+    def status(self) -> ReplicaStatus:
+        """Return what it is now, as plain data."""
+        return ReplicaStatus(
+            name=self.name,
+            address=self.address.target,
+            tls=self.address.tls,
+            state=self.health.state,
+            state_seconds=self.health.state_seconds,
+            in_flight=self.in_flight,
+            capacity=self.capacity,
+            ejections=self.health.ejections,
+            last_error=self.health.last_error,
+            models=tuple(sorted(self.contracts)),
+        )
+
+    async def wait_idle(self) -> None:
+        """Return once no call is in flight."""
+        await self._is_idle.wait()
+
+    async def aclose(self) -> None:
+        """Close the channel, after the calls that were given up have ended."""
+        await self._caller.aclose()
+        await self._channel.close()
+
+
+def _check_offset(chunk: PcmChunk, expected: int) -> None:
+    if chunk.sample_offset is not None and chunk.sample_offset != expected:
+        raise BackendFailedError(
+            "the model left a gap in its audio",
+            detail=f"chunk at sample {chunk.sample_offset}, expected {expected}",
+        )
