@@ -44,9 +44,10 @@ def start_engine(ports: Ports, *options: str) -> Process:
     return engine
 
 
-def start_gateway(ports: Ports) -> Process:
-    """Start the HTTP service and return once it listens."""
-    options = ("--port", str(ports.http), "--triton", ports.triton)
+def start_gateway(ports: Ports, *others: Ports) -> Process:
+    """Start the HTTP service, in front of the other Tritons too; return once it listens."""
+    tritons = ",".join(each.triton for each in (ports, *others))
+    options = ("--port", str(ports.http), "--triton", tritons)
     gateway = Process(
         sys.executable,
         "-I",
@@ -140,6 +141,17 @@ def own_stack(regions: Callable[[], set[str]]) -> Generator[Stack, None, None]: 
     own = Stack(ports, start_engine(ports), start_gateway(ports))
     yield own
     own.stop()
+
+
+@pytest.fixture
+def pair() -> Generator[tuple[Stack, Process], None, None]:
+    """Yield a stack whose gateway has a second engine too, and that engine."""
+    ports, more = free_ports(), free_ports()
+    engines = start_engine(ports), start_engine(more)
+    own = Stack(ports, engines[0], start_gateway(ports, more))
+    yield own, engines[1]
+    own.stop()
+    engines[1].stop()
 
 
 @pytest.fixture
