@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from engine import certs
+from tritonserver.conftest import body, start_engine
+from tritonserver.processes import Process
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 CLIENTS = 4
 SENTENCE = "This is a sentence of the load."
@@ -98,3 +105,41 @@ def test_a_server_that_drains_loses_no_request(
 
     assert set(load.answers) == {"200"}, load.answers
     assert code == 0
+
+
+def test_a_server_with_mutual_tls_and_a_secret_is_spoken_to(tmp_path: Path, ports: Any) -> None:
+    """Both come from the certificates that the engine makes itself."""
+    secret = "correct-horse-battery"  # noqa: S105
+    (tmp_path / "secret").write_text(f"{secret}\n", "utf-8")
+    certs.make(tmp_path / "pki", ["localhost", "triton.internal"], datetime.now(timezone.utc))
+    pki = {path.name: str(path) for path in (tmp_path / "pki").iterdir()}
+    own = ("--tls-certificate", pki["server.pem"], "--tls-key", pki["server-key.pem"])
+    mutual = ("--tls-client-root", pki["ca.pem"], "--tls-root", pki["ca.pem"])
+    shown = ("--tls-own-certificate", pki["client.pem"], "--tls-own-key", pki["client-key.pem"])
+    engine = start_engine(ports, *own, *mutual, *shown, "--secret-file", str(tmp_path / "secret"))
+    variables = {
+        "SPEECH_TRITON_TLS": "private",
+        "SPEECH_TRITON_CA": pki["ca.pem"],
+        "SPEECH_TRITON_SERVER_NAME": "triton.internal",
+        "SPEECH_TRITON_CLIENT_CERT": pki["client.pem"],
+        "SPEECH_TRITON_CLIENT_KEY": pki["client-key.pem"],
+    }
+
+    def ask(metadata: str) -> httpx.Response:
+        options = ("serve", "--port", str(ports.http), "--triton", ports.triton)
+        env = variables | {"SPEECH_TRITON_METADATA": metadata, "PATH": "/usr/bin:/bin"}
+        gateway = Process(sys.executable, "-I", "-m", "gateway", *options, env=env)
+        try:
+            gateway.wait_for("Uvicorn running")
+            return httpx.post(f"{ports.url}/v1/audio/speech", json=body(SENTENCE), timeout=60)
+        finally:
+            gateway.stop()
+
+    try:
+        spoken = ask(f"triton-grpc-protocol-speech={secret}")
+        refused = ask("")
+    finally:
+        engine.stop()
+
+    assert (spoken.status_code, len(spoken.content) > 24_000) == (200, True)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (500, "misconfigured")
