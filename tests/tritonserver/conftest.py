@@ -47,6 +47,7 @@ def start_engine(ports: Ports, *options: str) -> Process:
 def start_gateway(ports: Ports, *others: Ports) -> Process:
     """Start the HTTP service, in front of the other Tritons too; return once it listens."""
     tritons = ",".join(each.triton for each in (ports, *others))
+    page = "" if others else f"127.0.0.1:{ports.metrics}"  # The setting is for one Triton.
     options = ("--port", str(ports.http), "--triton", tritons)
     gateway = Process(
         sys.executable,
@@ -60,7 +61,7 @@ def start_gateway(ports: Ports, *others: Ports) -> Process:
             # So that a text that is not to be split is one call of the model, however long.
             "SPEECH_SEGMENT_CHARACTERS": "4096",
             "SPEECH_STATISTICS_INTERVAL_SECONDS": str(POLL_SECONDS),
-            "SPEECH_TRITON_METRICS_ADDRESS": f"127.0.0.1:{ports.metrics}",
+            "SPEECH_TRITON_METRICS_ADDRESS": page,
             "PATH": "/usr/bin:/bin",
         },
     )
