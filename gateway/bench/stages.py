@@ -29,8 +29,10 @@ class StatisticsReader:
 
     async def read(self) -> ReplicaStatistics:
         """Return what it says now; raises SpeechError."""
-        [replica] = self._synthesizer.replicas()
-        return await ask_statistics(replica, self._http, self._patience_seconds)
+        for error in (await self._synthesizer.probe_all()).values():
+            raise error
+        [target] = self._synthesizer.targets()
+        return await ask_statistics(target, self._http, self._patience_seconds)
 
     async def aclose(self) -> None:
         """Close the connection."""

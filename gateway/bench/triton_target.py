@@ -39,7 +39,7 @@ class TritonTarget:
     def __init__(self, settings: Settings, model: str, voice: str | None) -> None:
         self._model = model
         self._voice = voice
-        self._synthesizer = TritonSynthesizer(settings)
+        self._synthesizer = TritonSynthesizer(settings.model_copy(update={"models": (model,)}))
         self._recording = lru_cache(maxsize=None)(_samples)
 
     async def aclose(self) -> None:
