@@ -44,6 +44,9 @@ class Metric:
     def increment(self, by: float) -> None:
         self.value += by
 
+    def set(self, value: float) -> None:
+        self.value = value
+
 
 @dataclass
 class MetricFamily:
@@ -54,6 +57,7 @@ class MetricFamily:
     kind: str
     metrics: list[Metric] = field(default_factory=list)
     COUNTER = "counter"
+    GAUGE = "gauge"
 
     def Metric(self, labels: dict[str, str]) -> Metric:  # noqa: N802  Triton's own name
         self.metrics.append(Metric(labels))
@@ -120,3 +124,23 @@ class FakePbUtils:
     @staticmethod
     def get_input_tensor_by_name(request: FakeRequest, name: str) -> Tensor | None:
         return Tensor(name, request.tensors[name]) if name in request.tensors else None
+
+
+class KeepingPbUtils(FakePbUtils):
+    """Keeps the families of metrics that a model makes, by name."""
+
+    def __init__(self) -> None:
+        families: dict[str, MetricFamily] = {}
+
+        class Kept(MetricFamily):
+            def __init__(self, **named: Any) -> None:
+                super().__init__(**named)
+                families[self.name] = self
+
+        self.families = families
+        self.MetricFamily = Kept  # type: ignore[misc]
+
+    def outcomes(self) -> dict[str, float]:
+        """Return how many requests have ended how."""
+        metrics = self.families["speech_model_requests_total"].metrics
+        return {metric.labels["outcome"]: metric.value for metric in metrics if metric.value}

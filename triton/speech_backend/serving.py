@@ -7,6 +7,7 @@ the same code in tests.
 from __future__ import annotations
 
 import faulthandler
+import json
 import logging
 import os
 import threading
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from speech_wire import INPUTS, INVALID_INPUT, SynthesisRequest
+from speech_wire import CANCEL_PARAMETER, INPUTS, INVALID_INPUT, SynthesisRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -146,14 +147,11 @@ def serve(
     outcome = "failed"
     try:
         outcome = _send_answers(
-            pb_utils, sender, lambda: synthesize(_read(pb_utils, request, codec))
+            pb_utils, sender, lambda: synthesize(read(pb_utils, request, codec))
         )
-    except InvalidInputError as error:
-        outcome = "invalid"
-        _send_error(pb_utils, sender, f"{INVALID_INPUT}{error}")
-    except Exception as error:
-        log.exception("request %s failed", request.request_id())
-        _send_error(pb_utils, sender, f"the model failed: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this request
+        outcome, words = failure(pb_utils, request, error)
+        sender.send(words)
     finally:
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
     return outcome
@@ -169,11 +167,21 @@ def _send_answers(
             if sender.is_cancelled():
                 return "cancelled"
             if answer is not None:
-                sender.send(_response(pb_utils, answer))
+                sender.send(response(pb_utils, answer))
     return "finished"
 
 
-def _read(pb_utils: Any, request: Any, codec: Codec) -> Any:
+def is_cancel(pb_utils: Any, request: Any, codec: Codec) -> bool:
+    """Whether this request only cancels the one with the same id."""
+    if CANCEL_PARAMETER in json.loads(request.parameters() or "{}"):
+        return True
+    name = codec.stop_input
+    stop = pb_utils.get_input_tensor_by_name(request, name) if name else None
+    return stop is not None and bool(stop.as_numpy().any())
+
+
+def read(pb_utils: Any, request: Any, codec: Codec) -> Any:
+    """Return what `codec` reads from the tensors of a Triton request."""
     names = [spec.name for spec in codec.inputs]
     found = {name: pb_utils.get_input_tensor_by_name(request, name) for name in names}
     return codec.read(
@@ -181,7 +189,8 @@ def _read(pb_utils: Any, request: Any, codec: Codec) -> Any:
     )
 
 
-def _response(pb_utils: Any, answer: Answer) -> Any:
+def response(pb_utils: Any, answer: Answer) -> Any:
+    """Return Triton's response that carries an answer."""
     tensors = [
         pb_utils.Tensor(name, np.ascontiguousarray(array))
         for name, array in answer.to_tensors().items()
@@ -189,5 +198,12 @@ def _response(pb_utils: Any, answer: Answer) -> Any:
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 
-def _send_error(pb_utils: Any, sender: Sender, message: str) -> None:
-    sender.send(pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message)))
+def failure(pb_utils: Any, request: Any, error: BaseException) -> tuple[str, Any]:
+    """Return the outcome of a request that raised `error`, and Triton's response that says so."""
+    if isinstance(error, InvalidInputError):
+        outcome, words = "invalid", f"{INVALID_INPUT}{error}"
+    else:
+        log.error("request %s failed", request.request_id(), exc_info=error)
+        outcome, words = "failed", f"the model failed: {type(error).__name__}: {error}"
+    answer = pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(words))
+    return outcome, answer

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from speech_backend.serving import SPEECH, Outcomes, Sender, serve
-from speech_wire import CANCEL_PARAMETER
+from speech_backend.serving import SPEECH, Outcomes, Sender, is_cancel, serve
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -51,7 +49,7 @@ class RequestThreads:
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from a thread."""
-        if self._is_cancel(request):
+        if is_cancel(self._pb_utils, request, self._codec):
             self._cancel(request)
             return
         accepted = _Accepted(request)
@@ -61,13 +59,6 @@ class RequestThreads:
     def close(self) -> None:
         """Wait for the requests that are being answered."""
         self._threads.shutdown()
-
-    def _is_cancel(self, request: Any) -> bool:
-        if CANCEL_PARAMETER in json.loads(request.parameters() or "{}"):
-            return True
-        name = self._codec.stop_input
-        stop = self._pb_utils.get_input_tensor_by_name(request, name) if name else None
-        return stop is not None and bool(stop.as_numpy().any())
 
     def _cancel(self, request: Any) -> None:
         if accepted := self._running.get(request.request_id()):

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fakes.loop import LoopThread
+from fakes.pb_utils import FakeRequest, FakeSender, KeepingPbUtils
+from speech_backend.serving import Codec, InvalidInputError
+from speech_backend.tasks import RequestTasks
+from speech_wire import CANCEL_PARAMETER, INVALID_INPUT, NewIds, TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+WAIT_SECONDS = 10
+CODEC = Codec((TensorSpec("count", "INT32", (1,)),), lambda tensors: tensors, stop_input="stop")
+CANCEL = json.dumps({CANCEL_PARAMETER: True})
+
+
+class Model:
+    """Yields as many ids as asked for; holds each request after `hold_after` of them."""
+
+    def __init__(self) -> None:
+        self.hold_after: int | None = None
+        self.error: Exception | None = None
+        self.held = threading.Event()
+        self.closed = 0
+
+    async def generate(self, request: dict[str, Any]) -> AsyncGenerator[NewIds, None]:
+        try:
+            for number in range(int(request["count"][0])):
+                if number == self.hold_after:
+                    self.held.set()
+                    await asyncio.Event().wait()
+                yield NewIds(np.array([number], np.int32))
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.closed += 1
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    with LoopThread() as thread:
+        yield thread
+
+
+@pytest.fixture
+def pb_utils() -> KeepingPbUtils:
+    return KeepingPbUtils()
+
+
+@pytest.fixture
+def tasks(model: Model, loop: LoopThread, pb_utils: KeepingPbUtils) -> RequestTasks:
+    return RequestTasks(pb_utils, "llm", model.generate, CODEC, loop.loop)
+
+
+def request(count: int, name: str = "1", **more: Any) -> FakeRequest:
+    return FakeRequest({"count": np.array([count], np.int32), **more}, id=name)
+
+
+def ids(answered: FakeRequest) -> list[int]:
+    return [chunk["output_ids"].item() for chunk in answered.sender.chunks]
+
+
+def test_each_request_gets_its_own_ids_and_one_final(
+    tasks: RequestTasks, pb_utils: KeepingPbUtils
+) -> None:
+    requests = [request(count, str(count)) for count in range(1, 9)]
+
+    for one in requests:
+        tasks.accept(one)
+    tasks.close()
+
+    assert [ids(one) for one in requests] == [list(range(count)) for count in range(1, 9)]
+    assert [one.sender.finals for one in requests] == [1] * 8
+    assert pb_utils.outcomes() == {"finished": 8}
+
+
+@pytest.mark.parametrize("by", ["stop", "parameter"])
+def test_a_cancel_ends_the_request_where_it_waits(
+    tasks: RequestTasks, model: Model, pb_utils: KeepingPbUtils, by: str
+) -> None:
+    model.hold_after = 2
+    held = request(5)
+    cancel = request(1, stop=np.array([[True]])) if by == "stop" else request(1)
+    cancel.words = CANCEL if by == "parameter" else ""
+
+    tasks.accept(held)
+    assert model.held.wait(WAIT_SECONDS)
+    tasks.accept(cancel)
+    tasks.close()
+
+    assert (ids(held), held.sender.errors, held.sender.finals) == ([0, 1], [], 1)
+    assert (ids(cancel), cancel.sender.finals) == ([], 1)
+    assert (model.closed, pb_utils.outcomes()) == (1, {"cancelled": 1})
+
+
+def test_a_cancel_that_comes_at_once_still_brings_a_final(
+    tasks: RequestTasks, pb_utils: KeepingPbUtils
+) -> None:
+    """Before the loop has even begun the request."""
+    pairs = [(request(3, str(n)), request(1, str(n))) for n in range(50)]
+
+    for first, cancel in pairs:
+        cancel.words = CANCEL
+        tasks.accept(first)
+        tasks.accept(cancel)
+    tasks.close()
+
+    assert {first.sender.finals for first, _ in pairs} == {1}
+    assert {cancel.sender.finals for _, cancel in pairs} == {1}
+    assert sum(pb_utils.outcomes().values()) == 50
+
+
+def test_a_cancel_leaves_others_alone(tasks: RequestTasks) -> None:
+    cancel = request(1, "2")
+    cancel.words = CANCEL
+    other = request(4, "1")
+
+    tasks.accept(other)
+    tasks.accept(cancel)
+    tasks.close()
+
+    assert (ids(other), cancel.sender.finals) == ([0, 1, 2, 3], 1)
+
+
+def test_a_client_that_has_gone_ends_the_model(
+    tasks: RequestTasks, model: Model, pb_utils: KeepingPbUtils
+) -> None:
+    gone, never_there = request(5), request(5, "2")
+    gone.sender = FakeSender(cancel_after=2)
+    never_there.sender = FakeSender(cancel_after=0)
+
+    tasks.accept(gone)
+    tasks.accept(never_there)
+    tasks.close()
+
+    assert (ids(gone), gone.sender.finals, model.closed) == ([0, 1], 1, 1)
+    assert (ids(never_there), never_there.sender.finals) == ([], 1)
+    assert pb_utils.outcomes() == {"cancelled": 2}
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "outcome"),
+    [
+        (InvalidInputError("too long"), f"{INVALID_INPUT}too long", "invalid"),
+        (RuntimeError("no"), "the model failed: RuntimeError: no", "failed"),
+    ],
+)
+def test_an_error_is_sent_once_and_belongs_to_one_request(
+    tasks: RequestTasks,
+    model: Model,
+    pb_utils: KeepingPbUtils,
+    error: Exception,
+    words: str,
+    outcome: str,
+) -> None:
+    model.error = error
+    failed = request(2)
+
+    tasks.accept(failed)
+    tasks.close()
+
+    assert (ids(failed), failed.sender.errors, failed.sender.finals) == ([0, 1], [words], 1)
+    assert pb_utils.outcomes() == {outcome: 1}
+
+
+def test_a_request_that_cannot_be_read_fails_alone(
+    tasks: RequestTasks, pb_utils: KeepingPbUtils
+) -> None:
+    wrong = FakeRequest({}, id="9")
+    right = request(1)
+
+    tasks.accept(wrong)
+    tasks.accept(right)
+    tasks.close()
+
+    assert wrong.sender.errors == ["the model failed: KeyError: 'count'"]
+    assert (wrong.sender.finals, ids(right)) == (1, [0])
+    assert pb_utils.outcomes() == {"failed": 1, "finished": 1}
