@@ -151,6 +151,23 @@ def test_a_client_that_has_gone_ends_the_model(
     assert pb_utils.outcomes() == {"cancelled": 2}
 
 
+def test_the_model_is_stopped_before_its_end_is_said(tasks: RequestTasks, model: Model) -> None:
+    class Sender(FakeSender):
+        def send(self, *response: Any, **flags: Any) -> None:
+            super().send(*response, **flags)
+            if flags:
+                closed.append(model.closed)
+
+    closed: list[int] = []
+    gone = request(5)
+    gone.sender = Sender(cancel_after=2)
+
+    tasks.accept(gone)
+    tasks.close()
+
+    assert closed == [1]
+
+
 @pytest.mark.parametrize(
     ("error", "words", "outcome"),
     [
