@@ -166,6 +166,21 @@ def test_a_seed_gives_the_same_ids_whatever_else_runs(
     assert len({tuple(ids) for ids in alone}) == 8
 
 
+@pytest.mark.parametrize("top_k", [1, 50])
+def test_nothing_is_written_but_what_is_allowed(
+    model: LanguageModel, prompter: Prompter, top_k: int
+) -> None:
+    """Here three ids that the model would hardly ever write."""
+    request = GenerationRequest(
+        MAKERS["clone"](prompter).ids, 40, top_k=top_k, allowed_ids=((3, 4), (9, 9))
+    )
+
+    ids = list(model.generate(request))
+
+    assert len(ids) == 40
+    assert set(ids) <= {3, 4, 9}
+
+
 def test_the_output_ends_at_its_length(model: LanguageModel) -> None:
     request = GenerationRequest(np.array([1, 2], np.int32), 7)
 

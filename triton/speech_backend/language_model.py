@@ -5,20 +5,21 @@ are the same whatever else runs; a batch would round its sums differently. Reque
 weights, and torch releases the interpreter's lock while it computes. On two busy cores, ids a
 second with 1, 4 and 16 requests: a tiny model 465, 567, 530; one of the real size in float32 3.5,
 4.2, 3.8 (one batch of 16: 51), so it is for trials and tests, and speech in real time (50) is for
-tensorrt_llm.
+vLLM and tensorrt_llm.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from transformers import DynamicCache, Qwen2ForCausalLM
 
-from speech_backend.serving import Codec, InvalidInputError
+from speech_backend.limits import check_generation
+from speech_backend.serving import Codec
 from speech_backend.spark import read_token_map
 from speech_wire import GENERATION_INPUTS, GenerationRequest, NewIds
 
@@ -130,7 +131,8 @@ class LanguageModel:
 
         Raises InvalidInputError, before anything is computed, for what cannot be asked.
         """
-        _check(request, self._model.config)
+        config = self._model.config
+        check_generation(request, config.vocab_size, config.max_position_embeddings)
         device = self._model.device
         picker = Picker(request)
         cache = DynamicCache()
@@ -166,6 +168,9 @@ class Picker:
         self._request = request
         self._ends = sorted(request.end_ids)
         self._random = torch.Generator().manual_seed(request.seed)
+        self._allowed = torch.tensor(
+            [i for first, last in request.allowed_ids for i in range(first, last + 1)]
+        )
 
     @torch.inference_mode()
     def pick(self, logits: torch.Tensor, seen: torch.Tensor, count: int) -> int:
@@ -177,6 +182,10 @@ class Picker:
             logits[seen] = torch.where(scores < 0, scores * penalty, scores / penalty)
         if count < request.min_new_tokens:
             logits[self._ends] = -torch.inf
+        if len(self._allowed):
+            kept = logits[self._allowed]
+            logits.fill_(-torch.inf)
+            logits[self._allowed] = kept
         if request.top_k == 1 or request.top_k == request.top_p == 0:
             return int(logits.argmax())
         largest, ids = logits.topk(min(request.top_k or len(logits), len(logits)))
@@ -189,27 +198,3 @@ class Picker:
         drawn = torch.rand((), dtype=torch.float64, generator=self._random) * total[-1]
         index = torch.searchsorted(total, drawn, right=True).clamp(max=len(total) - 1)
         return int(ids[index])
-
-
-def _check(request: GenerationRequest, config: Any) -> None:
-    length, highest = len(request.input_ids), config.vocab_size - 1
-    room = config.max_position_embeddings
-    given = request.input_ids
-    if given.min() < 0 or given.max() > highest:
-        raise InvalidInputError(
-            f"input_ids are {given.min()} to {given.max()}; allowed are 0 to {highest}"
-        )
-    if wrong := [end_id for end_id in request.end_ids if not 0 <= end_id <= highest]:
-        raise InvalidInputError(f"end ids hold {wrong[0]}; allowed are 0 to {highest}")
-    if request.max_new_tokens < 1 or length + request.max_new_tokens > room:
-        raise InvalidInputError(
-            f"request_output_len is {request.max_new_tokens}, at least 1; after {length} input_ids "
-            f"there is room for {max(0, room - length)}"
-        )
-    if not (request.temperature > 0 and request.top_k >= 0 and 0 <= request.top_p <= 1):
-        raise InvalidInputError(
-            f"temperature is {request.temperature}, above 0; runtime_top_k is {request.top_k}, at "
-            f"least 0; runtime_top_p is {request.top_p}, from 0 to 1"
-        )
-    if not request.repetition_penalty > 0:
-        raise InvalidInputError(f"repetition_penalty is {request.repetition_penalty}, above 0")

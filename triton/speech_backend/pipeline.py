@@ -153,13 +153,26 @@ class SparkSpeaker:
         reference = self._stages.tokenise_reference(request.reference_wav)
         return reference.global_tokens, reference.semantic_tokens
 
+    def _allowed(self, prompt: Prompt) -> tuple[tuple[int, int], ...]:
+        """Return what may be written in a voice that is given: speech, what opens and ends it."""
+        if prompt.global_tokens is None:
+            return ()
+        codes = self._tokens.semantic_codes
+        marks = sorted({*self._tokens.stop_ids, *prompt.preamble})
+        return (codes.first_id, codes.first_id + codes.count - 1), *((i, i) for i in marks)
+
     def _sampling(self, request: SynthesisRequest, prompt: Prompt) -> Sampling:
         given = {
             name: getattr(request, name)
             for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
             if getattr(request, name) is not None
         }
-        sampling = replace(Sampling(prompt.max_new_tokens, self._tokens.stop_ids), **given)
+        sampling = replace(
+            Sampling(
+                prompt.max_new_tokens, self._tokens.stop_ids, allowed_ids=self._allowed(prompt)
+            ),
+            **given,
+        )
         if sampling.max_new_tokens < 1:
             raise InvalidInputError(f"max_new_tokens is {sampling.max_new_tokens}, at least 1")
         if not sampling.temperature > 0 or sampling.top_k < 1 or not 0 < sampling.top_p <= 1:

@@ -18,7 +18,8 @@ class Sampling:
     """How the language model picks tokens; the defaults are those of Spark-TTS's own runtimes.
 
     `max_new_tokens` counts everything that is written; `stop_ids` end the output; without a
-    `seed` the stage draws one, so that a second try is another take.
+    `seed` the stage draws one, so that a second try is another take. `allowed_ids` are ranges of
+    ids, the last included, for a model that can be held to them; without any, all are allowed.
     """
 
     max_new_tokens: int
@@ -27,6 +28,7 @@ class Sampling:
     top_k: int = 50
     top_p: float = 0.95
     seed: int | None = None
+    allowed_ids: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

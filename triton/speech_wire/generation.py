@@ -36,6 +36,8 @@ GENERATION_INPUTS = (
     # What newer releases call the two.
     TensorSpec("seed", "UINT64", (1,)),
     TensorSpec("min_tokens", "INT32", (1,)),
+    # Ours: the first and the last id of each range that may be written, all where it is missing.
+    TensorSpec("allowed_ids", "INT32", (-1, 2)),
 )
 GENERATION_OUTPUTS = (
     TensorSpec("output_ids", "INT32", (-1, -1), optional=False),
@@ -49,7 +51,8 @@ class GenerationRequest:
 
     `input_ids` is int32[n]; at most `max_new_tokens` ids are written, or up to one of `end_ids`
     but at least `min_new_tokens`. `top_k` 0 is all ids; with a `top_p` of 0 too it is the
-    likeliest one. A `repetition_penalty` above 1 makes ids that were there less likely. Without
+    likeliest one. A `repetition_penalty` above 1 makes ids that were there less likely.
+    `allowed_ids` are ranges, the last id included, and nothing else is written. Without
     `is_streaming` all ids come in one answer.
     """
 
@@ -63,6 +66,7 @@ class GenerationRequest:
     repetition_penalty: float = 1.0
     seed: int = 0
     is_streaming: bool = False
+    allowed_ids: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> GenerationRequest:
@@ -84,6 +88,8 @@ class GenerationRequest:
             )
             if name in values
         }
+        ranges = values.get("allowed_ids", np.zeros((0, 2), np.int32)).tolist()
+        given["allowed_ids"] = tuple((first, last) for first, last in ranges)
         return cls(_input_ids(values), end_ids=_end_ids(values), **given)
 
 

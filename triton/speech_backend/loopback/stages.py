@@ -170,4 +170,6 @@ def _llm_tensors(
     if other_ends and "stop_words_list" in model.dtypes:
         # Words of one id each: the ids, and below each the length of all words up to it.
         tensors["stop_words_list"] = [other_ends, list(range(1, len(other_ends) + 1))]
+    if sampling.allowed_ids and "allowed_ids" in model.dtypes:
+        tensors["allowed_ids"] = sampling.allowed_ids
     return tensors
