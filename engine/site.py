@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRANSFORMERS = "transformers"
+VLLM = "vllm"
 TENSORRTLLM = "tensorrtllm"
-"""The two language models that are rendered here; any other name is that of a model which is in
+"""The three language models that are rendered here; any other name is that of a model which is in
 the repository already."""
 
 MAX_SEQUENCE_TOKENS = 16_384
@@ -27,9 +28,9 @@ token takes 12 288 bytes in bfloat16, so an L4's 11 GB hold 54 sequences of 16 3
 class Site:
     """What models are told of their place, as far as each needs it.
 
-    `model_dir` is a checkpoint; `llm` is TRANSFORMERS, TENSORRTLLM or the name of a language model
-    with tensorrt_llm's tensors; `engine_dir` is what trtllm-build wrote, for TENSORRTLLM, and
-    `kv_cache_fraction` its share of the free GPU memory; without `max_sequence_tokens` it is the
+    `model_dir` is a checkpoint; `llm` is TRANSFORMERS, VLLM, TENSORRTLLM or the name of a language
+    model with tensorrt_llm's tensors; `engine_dir` is what trtllm-build wrote, for TENSORRTLLM, and
+    `kv_cache_fraction` its share of the free GPU memory, or VLLM's of all of it; without `max_sequence_tokens` it is the
     engine's, else MAX_SEQUENCE_TOKENS; `triton_address` is this server's own gRPC as its models
     reach it; `instances` are the processes of each stage that has not one;
     `device` and `dtype` are torch's names, `threads` how many each model may compute with: half

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
-from engine.llm import llm_spec
-from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS
+from engine.llm import llm_spec, vllm_spec
+from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
 from engine.tensorrtllm import read_engine, tensorrtllm_spec
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, Queue, TensorSpec
 
@@ -104,6 +104,11 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
         raise EngineError(
             f"--pruned-head is for --llm {TRANSFORMERS}; an engine would have to be built so"
         )
+    if site.llm == VLLM:
+        if site.device == "cpu":
+            raise EngineError(f"--llm {VLLM} needs a CUDA GPU: --device cuda")
+        most = most or MAX_SEQUENCE_TOKENS
+        return (vllm_spec(folder, most, site.kv_cache_fraction),), Room(most, most)
     if site.llm != TENSORRTLLM:
         compute = (site.device, site.dtype, site.threads)
         own = (llm_spec(folder, *compute, pruned_head=site.pruned_head),)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.render import model_source, render_model
-from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, Site
+from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM, Site
 
 
 def model_options() -> argparse.ArgumentParser:
@@ -23,7 +23,7 @@ def model_options() -> argparse.ArgumentParser:
         "--llm",
         default=Site.llm,
         metavar="NAME",
-        help=f"{TRANSFORMERS} (the default), {TENSORRTLLM}, or a model that is in the repository "
+        help=f"{TRANSFORMERS} (the default), {VLLM}, {TENSORRTLLM}, or a model that is in the repository "
         "already, with tensorrt_llm's tensors",
     )
     models.add_argument(
@@ -34,7 +34,8 @@ def model_options() -> argparse.ArgumentParser:
         type=_fraction,
         default=Site.kv_cache_fraction,
         metavar="SHARE",
-        help=f"for {TENSORRTLLM}: of the free GPU memory, for keys and values (%(default)s)",
+        help=f"for {TENSORRTLLM}: of the free GPU memory, for keys and values; "
+        f"for {VLLM}: of all of it, for the weights too (%(default)s)",
     )
     models.add_argument(
         "--max-sequence-tokens",

@@ -19,8 +19,9 @@ from transformers import (
 )
 
 from fakes.pb_utils import FakePbUtils, FakeRequest, FakeSender
+from speech_backend.generation import CODEC
 from speech_backend.guards import OutputReader
-from speech_backend.language_model import CODEC, LanguageModel, Picker
+from speech_backend.language_model import LanguageModel, Picker
 from speech_backend.prompts import Prompter
 from speech_backend.serving import InvalidInputError, serve
 from speech_backend.tokens import TOKENS_PER_SECOND, TokenMap

@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2
 from engine.__main__ import main
 from engine.catalogue import find_specs
 from engine.errors import EngineError
-from engine.llm import llm_spec
+from engine.llm import llm_spec, vllm_spec
 from engine.render import model_config
 from engine.site import Site
 from fakes.checkpoint import write_checkpoint
@@ -49,9 +49,10 @@ def test_the_language_model_is_told_its_weights_device_and_dtype(
 
     parameters = llm_spec(Path("spark"), "cuda", "bfloat16", 3, pruned_head=True).parameters
 
-    names = ("model_dir", "device", "dtype", "threads", "pruned_head")
+    names = ("model_dir", "engine", "device", "dtype", "threads", "pruned_head")
     given = {name: parameters[name] for name in names}
     assert given == {
+        "engine": "transformers",
         "model_dir": str(checkpoint),
         "device": "cuda",
         "dtype": "bfloat16",
@@ -81,6 +82,20 @@ def test_render_takes_the_option(tmp_path: Path) -> None:
     text = (tmp_path / "repository" / "llm" / "config.pbtxt").read_text(encoding="utf-8")
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     assert config.parameters["pruned_head"].string_value == "true"
+
+
+def test_vllm_has_the_same_tensors_and_its_own_parameters(checkpoint: Path) -> None:
+    spec, other = vllm_spec(checkpoint, 4096, 0.25), llm_spec(checkpoint)
+
+    assert (spec.name, spec.inputs, spec.outputs) == (other.name, other.inputs, other.outputs)
+    assert spec.max_batch_size == other.max_batch_size
+    own = {name: value for name, value in spec.parameters.items() if name not in other.parameters}
+    assert own == {
+        "max_sequence_tokens": "4096",
+        "memory_fraction": "0.25",
+        "max_running": "128",
+    }
+    assert (spec.parameters["engine"], spec.parameters["dtype"]) == ("vllm", "bfloat16")
 
 
 def test_a_folder_without_a_language_model_is_refused(tmp_path: Path) -> None:

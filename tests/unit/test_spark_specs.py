@@ -85,6 +85,18 @@ def test_another_language_model_is_called_and_not_rendered(checkpoint: Path) -> 
     assert specs[-1].parameters["llm"] == "tensorrt_llm"
 
 
+def test_the_language_model_on_vllm_is_rendered_for_a_gpu(checkpoint: Path) -> None:
+    site = Site(checkpoint, llm="vllm", device="cuda", max_sequence_tokens=4096)
+
+    llm, *_, front = find_specs("spark_tts", site)
+
+    assert (llm.name, llm.parameters["engine"]) == ("llm", "vllm")
+    assert llm.parameters["max_sequence_tokens"] == front.parameters["max_sequence_tokens"]
+    assert front.parameters["llm"] == "llm"
+    with pytest.raises(EngineError, match="--llm vllm needs a CUDA GPU: --device cuda"):
+        find_specs("spark_tts", replace(site, device="cpu"))
+
+
 def test_an_engine_is_rendered_and_its_longest_sequence_is_the_fronts(
     checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -19,9 +19,8 @@ import torch
 from transformers import DynamicCache, Qwen2ForCausalLM
 
 from speech_backend.limits import check_generation
-from speech_backend.serving import Codec
 from speech_backend.spark import read_token_map
-from speech_wire import GENERATION_INPUTS, GenerationRequest, NewIds
+from speech_wire import GenerationRequest, NewIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -35,8 +34,6 @@ GROUP_SECONDS = 0.02
 """Ids that come faster than this share a response; one of speech is heard for as long."""
 
 WARM_UP_IDS = 64
-
-CODEC = Codec(GENERATION_INPUTS, GenerationRequest.from_tensors, stop_input="stop")
 
 
 class SpeechHead:

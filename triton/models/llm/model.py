@@ -4,12 +4,9 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from speech_backend.language_model import CODEC, LanguageModel
+from speech_backend.generation import generation_requests
 from speech_backend.parameters import read_parameters
 from speech_backend.serving import exit_with_server
-from speech_backend.threads import RequestThreads
-
-THREADS = 16
 
 
 class TritonPythonModel:
@@ -18,9 +15,7 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the weights and warm up."""
         exit_with_server()
-        model = LanguageModel.from_parameters(read_parameters(args))
-        name = args["model_name"]
-        self.requests = RequestThreads(pb_utils, name, model.answer, THREADS, CODEC)
+        self.requests = generation_requests(pb_utils, args["model_name"], read_parameters(args))
 
     def execute(self, requests: list[Any]) -> None:
         """Accept each request; it is answered from a thread."""

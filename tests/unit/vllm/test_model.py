@@ -1,0 +1,186 @@
+"""The adapter around vLLM's engine, with a scripted one in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fakes.spark import FakeClock
+from fakes.vllm import VOCABULARY, AsyncLLM, RequestOutputKind, SamplingParams
+from fakes.vllm_model import PARAMETERS, expected, request, until, whole
+from speech_backend.serving import InvalidInputError
+from speech_backend.vllm_engine.model import WARM_UP_REQUESTS, VllmModel
+from speech_backend.vllm_engine.start import OwnedExecutor, sampling_params
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_engine_is_started_as_the_model_is_configured(engine: AsyncLLM) -> None:
+    args = engine.args
+
+    assert (args.model, args.dtype) == ("/models/spark/LLM", "bfloat16")
+    assert (args.max_model_len, args.gpu_memory_utilization, args.max_num_seqs) == (400, 0.4, 4)
+    assert (args.skip_tokenizer_init, args.generation_config) == (True, "vllm")
+    assert args.distributed_executor_backend is OwnedExecutor
+    assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
+    assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
+
+
+async def test_it_is_warm_before_anyone_asks(engine: AsyncLLM) -> None:
+    assert len(engine.asked) == WARM_UP_REQUESTS
+    assert not engine.running
+
+
+async def test_many_at_once_each_get_their_own(model: VllmModel) -> None:
+    requests = [request(last, 3 + last % 40, seed=last) for last in range(100)]
+
+    together = await asyncio.gather(*(whole(model, one) for one in requests))
+
+    assert together == [expected(one) for one in requests]
+
+
+async def test_no_more_run_than_may_and_the_others_wait(model: VllmModel, engine: AsyncLLM) -> None:
+    engine.is_held = True
+    tasks = [asyncio.create_task(whole(model, request(n))) for n in range(6)]
+    await until(lambda: len(engine.waiting) == 6)
+
+    engine.step()
+    load = (model.figures.running, model.figures.waiting, model.figures.kv_used)
+    engine.is_held = False
+    engine.run()
+    await asyncio.gather(*tasks)
+
+    assert load == (4, 2, 0.04)
+    assert model.figures.running == 0
+    assert model.figures.steps > 0
+
+
+async def test_what_is_written_in_a_pause_comes_together() -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        for _ in range(3 if AsyncLLM.started[-1].is_held else 0):
+            AsyncLLM.started[-1].step()
+
+    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    await model.live.open()
+    held: AsyncLLM = model.live.get()
+    held.is_held, asked = True, request(count=10)
+    async with aclosing(model.generate(asked)) as answers:
+        first = asyncio.ensure_future(anext(answers))
+        await until(lambda: held.waiting)
+        pauses.clear()
+        held.step()
+        groups = [(await first).ids.tolist()] + [new.ids.tolist() async for new in answers]
+    await model.live.close()
+
+    assert [len(group) for group in groups] == [1, 3, 3, 3]
+    assert [i for group in groups for i in group] == expected(asked)
+    assert pauses == [0.001] * 3
+
+
+async def test_without_streaming_all_comes_in_one_answer(model: VllmModel) -> None:
+    asked = request(is_streaming=False)
+
+    answers = [new.ids.tolist() async for new in model.generate(asked)]
+
+    assert answers == [expected(asked)]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, {"temperature": 0.0, "top_p": 1.0, "top_k": 0}),
+        ({"top_k": 1, "top_p": 0.5}, {"temperature": 0.0}),
+        (
+            {"top_k": 50, "top_p": 0.25, "temperature": 0.5, "seed": 2**63 + 1},
+            {"temperature": 0.5, "top_k": 50, "top_p": 0.25, "seed": 2**63 + 1},
+        ),
+        ({"top_k": 50}, {"temperature": 1.0, "top_p": 1.0, "top_k": 50}),
+        ({"repetition_penalty": 1.25}, {"repetition_penalty": 1.25}),
+        ({"min_new_tokens": 4}, {"min_tokens": 4, "max_tokens": 20}),
+        ({"end_ids": frozenset([9, 7])}, {"stop_token_ids": [7, 9], "ignore_eos": True}),
+        ({"allowed_ids": ((3, 5), (9, 9))}, {"allowed_token_ids": [3, 4, 5, 9]}),
+        ({}, {"allowed_token_ids": None, "detokenize": False, "skip_clone": True}),
+        ({"is_streaming": True}, {"output_kind": RequestOutputKind.DELTA}),
+        ({"is_streaming": False}, {"output_kind": RequestOutputKind.FINAL_ONLY}),
+    ],
+)
+def test_requests_are_asked_in_vllms_words(given: Any, wanted: dict[str, Any]) -> None:
+    params: SamplingParams = sampling_params(request(**given))
+
+    assert {name: getattr(params, name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"count": 398}, "after 3 input_ids there is room for 397"),
+        ({"last": VOCABULARY}, "input_ids are 1 to 1000; allowed are 0 to 999"),
+        ({"allowed_ids": ((0, VOCABULARY),)}, "allowed_ids hold 0 to 1000; allowed are 0 to 999"),
+        ({"allowed_ids": ((5, 4),)}, "allowed_ids hold 5 to 4"),
+        ({"top_k": 5, "temperature": 2.5}, r"temperature must be in \[0, 2\], got 2.5"),
+        ({"min_new_tokens": 21}, "min_tokens must be less than or equal to max_tokens=20"),
+        ({"input_ids": np.array([VOCABULARY - 1], np.int32)}, "vLLM does not take this one"),
+    ],
+)
+async def test_what_cannot_be_asked_is_said_and_others_go_on(
+    model: VllmModel, wrong: dict[str, Any], words: str
+) -> None:
+    right = asyncio.create_task(whole(model, request()))
+
+    with pytest.raises(InvalidInputError, match=words):
+        await whole(model, request(**wrong))
+
+    assert await right == expected(request())
+
+
+async def test_a_request_that_is_left_is_out_of_the_next_step(
+    model: VllmModel, engine: AsyncLLM
+) -> None:
+    engine.is_held = True
+    leaving = asyncio.create_task(whole(model, request(1)))
+    staying = asyncio.create_task(whole(model, request(2)))
+    await until(lambda: len(engine.waiting) == 2)
+    engine.step()
+    left = engine.running[0]
+
+    leaving.cancel()
+    await until(lambda: engine.aborted)
+
+    assert engine.aborted == [left]
+    assert [sequence.prompt[-1] for sequence in engine.running] == [2]
+    engine.is_held = False
+    engine.run()
+    assert await staying == expected(request(2))
+
+
+async def test_one_that_is_left_in_its_pause_is_out_too(given_up: list[bool]) -> None:
+    pausing = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        if AsyncLLM.started[-1].is_held:
+            pausing.set()
+            await asyncio.Event().wait()
+
+    model = VllmModel(PARAMETERS, FakeClock(), sleep, lambda: given_up.append(True))
+    await model.live.open()
+    engine: AsyncLLM = model.live.get()
+    engine.is_held = True
+    leaving = asyncio.create_task(whole(model, request()))
+    await until(lambda: engine.waiting)
+    engine.step()
+    await pausing.wait()
+
+    leaving.cancel()
+    await asyncio.wait({leaving})
+
+    assert leaving.cancelled()
+    assert (len(engine.aborted), engine.running) == (1, [])
+    await model.live.close()

@@ -1,0 +1,101 @@
+"""Goes on from ids with vLLM, many requests in one batch."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from speech_backend.limits import check_generation
+from speech_backend.serving import InvalidInputError
+from speech_backend.vllm_engine.figures import Figures
+from speech_backend.vllm_engine.live import EngineDownError, LiveEngine
+from speech_backend.vllm_engine.pace import Pacer
+from speech_backend.vllm_engine.start import EngineDeadError, sampling_params, start_engine
+from speech_wire import GenerationRequest, NewIds
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+FAILED = ("abort", "error")
+"""Why vLLM may end a request that nobody has cancelled."""
+
+WARM_UP_REQUESTS = 16
+"""Kernels that sort a batch's probabilities are compiled when it has eight."""
+
+WARM_UP_IDS = 64
+
+
+class VllmModel:
+    """One engine and all requests to it, in one event loop."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        give_up: Callable[[], None] = lambda: os._exit(1),
+    ) -> None:
+        self._figures = Figures()
+        self._pacer = Pacer(clock)
+        self._sleep = sleep
+        self._names = map(str, itertools.count())
+        self.live = LiveEngine(
+            lambda: start_engine(parameters, self._figures), self._warm_up, give_up
+        )
+
+    @property
+    def figures(self) -> Figures:
+        """What the engine does."""
+        self._figures.restarts = self.live.restarts
+        return self._figures
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[NewIds, None]:
+        """Yield ids as they are written, more together where nobody waits for them.
+
+        Raises InvalidInputError for what cannot be asked, EngineDownError where the engine is
+        dead or dies. Closing the generator takes the request out of the next step.
+        """
+        engine = self.live.get()
+        try:
+            async with aclosing(self._ask(engine, request)) as answers:
+                async for answer in answers:
+                    yield answer
+        except EngineDeadError as error:
+            self.live.replace(engine, error)
+            raise EngineDownError from error
+        except ValueError as error:
+            # What vLLM refuses, it refuses before the first id, for a reason in the request.
+            raise InvalidInputError(str(error)) from error
+
+    async def _ask(self, engine: Any, request: GenerationRequest) -> AsyncGenerator[NewIds, None]:
+        config = engine.vllm_config.model_config
+        check_generation(request, config.get_vocab_size(), config.max_model_len)
+        prompt = {"type": "token", "prompt_token_ids": request.input_ids.tolist()}
+        outputs = engine.generate(prompt, sampling_params(request), next(self._names))
+        with self._pacer.request() as pace:
+            async with aclosing(outputs):
+                async for output in outputs:
+                    (written,) = output.outputs
+                    if written.finish_reason in FAILED:
+                        raise RuntimeError(f"the engine ended it as '{written.finish_reason}'")
+                    if written.token_ids:
+                        yield NewIds(np.array(written.token_ids, np.int32))
+                    if not output.finished:
+                        # What is written meanwhile, vLLM hands over together.
+                        await self._sleep(pace.pause_seconds(len(written.token_ids)))
+
+    async def _warm_up(self, engine: Any) -> None:
+        """Have a batch write a little, so that the first request costs what the second does."""
+        ids = np.zeros(WARM_UP_IDS, np.int32)
+        asked = GenerationRequest(ids, 2, temperature=0.8, top_k=50, top_p=0.95, is_streaming=True)
+        await asyncio.gather(*(self._write(engine, asked) for _ in range(WARM_UP_REQUESTS)))
+
+    async def _write(self, engine: Any, request: GenerationRequest) -> None:
+        async for _ in self._ask(engine, request):
+            pass

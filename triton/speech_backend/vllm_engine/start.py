@@ -1,0 +1,129 @@
+"""vLLM, as this project starts and asks it: the one place that imports it.
+
+Written against 0.24.0. The engine is a process of its own; AsyncLLM speaks with it over ZeroMQ.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.executor.uniproc_executor import UniProcExecutor
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+from speech_backend.serving import InvalidInputError
+from speech_backend.vllm_engine.figures import FigureRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from speech_backend.vllm_engine.figures import Figures
+    from speech_wire import GenerationRequest
+
+__all__ = ["EngineDeadError", "sampling_params", "start_engine"]
+
+ENVIRONMENT = {
+    # A stub has threads, and what they hold is never let go in a copy of it.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # FlashInfer's sampler knows no seeds.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    # Nothing is told to anyone.
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+class OwnedExecutor(UniProcExecutor):
+    """An executor whose process ends with the one that started it, whatever ended that.
+
+    vLLM's own lives on when its parent is killed, and keeps the GPU's memory.
+    """
+
+    def _init_executor(self) -> None:
+        """Watch the parent from before the weights are loaded."""
+        parent = multiprocessing.parent_process()
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+        super()._init_executor()
+
+
+def _exit_after(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def start_engine(parameters: Mapping[str, str], figures: Figures) -> AsyncLLM:
+    """Return a running engine for the checkpoint at `model_dir`; takes up to a minute.
+
+    `max_sequence_tokens` is the longest sequence, `memory_fraction` the share of the GPU's memory
+    for weights, keys and values, `max_running` the largest batch. Raises vLLM's error, whose
+    cause its process has logged, where the memory does not hold one sequence of that length.
+    """
+    os.environ.update(ENVIRONMENT)
+
+    class Logger(StatLoggerBase):
+        """Hands each step's figures on."""
+
+        def __init__(self, *_: Any) -> None:
+            self._recorder = FigureRecorder(figures)
+
+        def record(self, scheduler_stats: Any, iteration_stats: Any, *_: Any, **__: Any) -> None:
+            self._recorder.record(scheduler_stats, iteration_stats)
+
+        def log_engine_initialized(self) -> None:
+            pass
+
+    arguments = AsyncEngineArgs(
+        model=str(Path(parameters["model_dir"]) / "LLM"),
+        skip_tokenizer_init=True,
+        # Requests say all that the checkpoint's own defaults would.
+        generation_config="vllm",
+        dtype=parameters["dtype"],
+        max_model_len=int(parameters["max_sequence_tokens"]),
+        gpu_memory_utilization=float(parameters["memory_fraction"]),
+        max_num_seqs=int(parameters["max_running"]),
+        # Prompts begin with their text, so that hardly anything is shared, and a cached prefix
+        # is rounded in another way.
+        enable_prefix_caching=False,
+        distributed_executor_backend=OwnedExecutor,
+        disable_log_stats=True,
+    )
+    return AsyncLLM.from_engine_args(arguments, stat_loggers=[Logger])
+
+
+def sampling_params(request: GenerationRequest) -> SamplingParams:
+    """Return vLLM's words for how a request samples; raises InvalidInputError where it has none."""
+    is_greedy = request.top_k == 1 or request.top_k == request.top_p == 0
+    try:
+        return SamplingParams(
+            temperature=0.0 if is_greedy else request.temperature,
+            top_k=request.top_k,
+            top_p=request.top_p or 1.0,
+            repetition_penalty=request.repetition_penalty,
+            seed=request.seed,
+            min_tokens=request.min_new_tokens,
+            max_tokens=request.max_new_tokens,
+            stop_token_ids=sorted(request.end_ids),
+            ignore_eos=True,
+            allowed_token_ids=_listed(request),
+            detokenize=False,
+            output_kind=(
+                RequestOutputKind.DELTA if request.is_streaming else RequestOutputKind.FINAL_ONLY
+            ),
+            # Made for this request alone.
+            skip_clone=True,
+        )
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+
+
+def _listed(request: GenerationRequest) -> list[int] | None:
+    ids = [i for first, last in request.allowed_ids for i in range(first, last + 1)]
+    return ids or None
