@@ -14,7 +14,8 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock bench bench-hop bench-scrape bench-bicodec bench-look-ahead gpu-bench soak clean
+.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-scrape \
+  bench-bicodec bench-look-ahead gpu-bench gpu-llm soak clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +73,11 @@ gpu-bench: ## Measure the codec on a CUDA GPU (GPU_PYTHON has torch, transformer
 	mkdir -p .speech/gpu
 	ln -sfn $(CURDIR)/engine $(CURDIR)/triton/speech_wire $(CURDIR)/triton/speech_backend .speech/gpu/
 	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_bicodec.py
+
+gpu-llm: ## Measure the language model on vLLM, on a CUDA GPU (GPU_PYTHON has torch and vllm).
+	mkdir -p .speech/gpu
+	ln -sfn $(CURDIR)/engine $(CURDIR)/triton/speech_wire $(CURDIR)/triton/speech_backend .speech/gpu/
+	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_llm.py weights
 
 soak: $(SPARK)/test.stamp ## Send 10 000 streams through Spark-TTS's models (an hour; SOAK=--short: a minute).
 	$(SPARK)/bin/python tests/bench/soak.py $(SOAK)

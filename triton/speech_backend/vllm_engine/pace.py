@@ -26,7 +26,8 @@ LEAD_SHARE = 1 / 8
 """How much of what a listener has left may be waited for. The front goes on decoding when 0.2 s
 are left, so this is never heard."""
 
-MAX_PAUSE_SECONDS = 0.25
+MAX_PAUSE_SECONDS = 0.1
+"""The end of a request is seen as much later, too."""
 
 
 class Pacer:
