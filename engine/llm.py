@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
 from engine.site import TRANSFORMERS, VLLM
-from speech_wire import CANCEL_PARAMETER, GENERATION_INPUTS, GENERATION_OUTPUTS, ModelSpec
+from speech_wire import (
+    CANCEL_PARAMETER,
+    DRAWS_SEEDS,
+    GENERATION_INPUTS,
+    GENERATION_OUTPUTS,
+    ModelSpec,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,5 +78,6 @@ def _spec(model_dir: Path, parameters: dict[str, str]) -> ModelSpec:
             **parameters,
             "exclude_input_in_output": "true",
             CANCEL_PARAMETER: "true",
+            DRAWS_SEEDS: "true",
         },
     )

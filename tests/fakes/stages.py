@@ -60,6 +60,7 @@ class Behaviour:
     sends_final: bool = True
     obeys_stop: bool = True
     batch: int = 8
+    parameters: dict[str, str] = field(default_factory=dict)
     llm_inputs: dict[str, int] = field(default_factory=lambda: dict(LLM_INPUTS))
     answer: Arrays | Abort = field(default_factory=dict)
     answer_id: str | None = None
@@ -100,6 +101,8 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
         config.max_batch_size = self.behaviour.batch
         for name, data_type in known[request.name].items():
             config.input.add(name=name, data_type=data_type)
+        for name, value in self.behaviour.parameters.items():
+            config.parameters[name].string_value = value
         return service_pb2.ModelConfigResponse(config=config)
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802

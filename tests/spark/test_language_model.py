@@ -142,7 +142,7 @@ def test_ids_are_drawn_as_transformers_draws_them() -> None:
         expected = warper(None, expected)
     expected = expected.softmax(-1)[0]
     picker = Picker(
-        GenerationRequest(np.zeros(1, np.int32), 1, temperature=0.8, top_k=20, top_p=0.9)
+        GenerationRequest(np.zeros(1, np.int32), 1, temperature=0.8, top_k=20, top_p=0.9, seed=0)
     )
 
     draws = [picker.pick(logits.clone(), torch.zeros(0), 0) for _ in range(4000)]
@@ -165,6 +165,14 @@ def test_a_seed_gives_the_same_ids_whatever_else_runs(
 
     assert together == alone
     assert len({tuple(ids) for ids in alone}) == 8
+
+
+def test_without_a_seed_each_take_is_another(model: LanguageModel, prompter: Prompter) -> None:
+    request = GenerationRequest(MAKERS["clone"](prompter).ids, 40, temperature=0.8, top_k=50)
+
+    takes = {tuple(model.generate(request)) for _ in range(2)}
+
+    assert len(takes) == 2
 
 
 @pytest.mark.parametrize("top_k", [1, 50])

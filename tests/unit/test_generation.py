@@ -30,7 +30,7 @@ def test_what_is_not_given_is_as_with_tensorrt_llm() -> None:
     assert request.input_ids.tolist() == [5, 6, 7]
     assert (request.max_new_tokens, request.end_ids, request.min_new_tokens) == (9, set(), 0)
     assert (request.temperature, request.top_k, request.top_p) == (1.0, 0, 0.0)
-    assert (request.repetition_penalty, request.seed, request.is_streaming) == (1.0, 0, False)
+    assert (request.repetition_penalty, request.seed, request.is_streaming) == (1.0, None, False)
 
 
 @pytest.mark.parametrize(

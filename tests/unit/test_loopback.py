@@ -13,7 +13,7 @@ from fakes.stages import LLM_INPUTS, Behaviour, FakeStages, Pause, Wrote
 from speech_backend.loopback import LoopbackStages, Patience, StageError, StageNames
 from speech_backend.serving import InvalidInputError
 from speech_backend.stages import Sampling
-from speech_wire import INVALID_INPUT
+from speech_wire import DRAWS_SEEDS, INVALID_INPUT
 
 PROMPT = np.array([5, 6, 7], np.int32)
 SAMPLING = Sampling(max_new_tokens=40, stop_ids=(9, 8), seed=2**63 + 1)
@@ -89,6 +89,19 @@ def test_without_a_seed_each_take_has_its_own(far: FakeStages, stages: LoopbackS
 
     first, second = (sent["random_seed"].item() for _, _, sent in far.requests)
     assert first != second
+
+
+def test_a_model_that_draws_its_own_seeds_is_sent_none(
+    far: FakeStages, stages: LoopbackStages
+) -> None:
+    far.behaviour = Behaviour(parameters={DRAWS_SEEDS: "true"})
+
+    write(stages, replace(SAMPLING, seed=None))
+    write(stages)
+
+    without, seeded = (sent for _, _, sent in far.requests)
+    assert "random_seed" not in without
+    assert seeded["random_seed"].item() == SAMPLING.seed
 
 
 def test_a_model_that_takes_no_seed_is_an_error(far: FakeStages, stages: LoopbackStages) -> None:

@@ -164,7 +164,11 @@ class Picker:
     def __init__(self, request: GenerationRequest) -> None:
         self._request = request
         self._ends = sorted(request.end_ids)
-        self._random = torch.Generator().manual_seed(request.seed)
+        self._random = torch.Generator()
+        if request.seed is None:
+            self._random.seed()
+        else:
+            self._random.manual_seed(request.seed)
         self._allowed = torch.tensor(
             [i for first, last in request.allowed_ids for i in range(first, last + 1)]
         )

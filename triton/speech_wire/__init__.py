@@ -12,6 +12,7 @@ from speech_wire.contract import (
     TensorSpec,
 )
 from speech_wire.generation import (
+    DRAWS_SEEDS,
     GENERATION_INPUTS,
     GENERATION_OUTPUTS,
     GenerationRequest,
@@ -22,6 +23,7 @@ from speech_wire.messages import PcmChunk, SynthesisRequest
 
 __all__ = [
     "CANCEL_PARAMETER",
+    "DRAWS_SEEDS",
     "GENERATION_INPUTS",
     "GENERATION_OUTPUTS",
     "INPUTS",

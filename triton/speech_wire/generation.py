@@ -45,9 +45,16 @@ GENERATION_OUTPUTS = (
 )
 
 
+DRAWS_SEEDS = "draws_seeds"
+"""A model that says so in its configuration draws anew for each request without a seed;
+tensorrt_llm draws the same each time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GenerationRequest:
     """What a language model is to go on from, and how; the defaults are tensorrt_llm's.
+
+    But for one: without a `seed` each request draws its own.
 
     `input_ids` is int32[n]; at most `max_new_tokens` ids are written, or up to one of `end_ids`
     but at least `min_new_tokens`. `top_k` 0 is all ids; with a `top_p` of 0 too it is the
@@ -64,7 +71,7 @@ class GenerationRequest:
     top_k: int = 0
     top_p: float = 0.0
     repetition_penalty: float = 1.0
-    seed: int = 0
+    seed: int | None = None
     is_streaming: bool = False
     allowed_ids: tuple[tuple[int, int], ...] = ()
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 THREADS = 20
 FAILS_AFTER = 30
+ZERO = np.zeros(1, np.int64)
 NAMES = ("input_ids", "random_seed", "runtime_top_k", "runtime_top_p", "temperature")
 
 
@@ -52,7 +53,7 @@ class TritonPythonModel:
         self.requests = RequestThreads(pb_utils, args["model_name"], self.write, THREADS, codec)
 
     def write(self, request: dict[str, Any]) -> Generator[Written, None, None]:
-        prompt, *numbers = (request[name].reshape(-1) for name in NAMES)
+        prompt, *numbers = (request.get(name, ZERO).reshape(-1) for name in NAMES)
         seed, count, top_p, milliseconds = (number[0] for number in numbers)
         for index, token_id in enumerate(self.ids(int(prompt[-1]), int(seed), int(count))):
             if top_p < 0.5 and index == FAILS_AFTER:

@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from speech_backend.serving import InvalidInputError
-from speech_wire import INVALID_INPUT
+from speech_wire import DRAWS_SEEDS, INVALID_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,17 +25,22 @@ class StageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """What requests to a model need to know: its inputs with their types, its batch dimension."""
+    """What requests to a model need to know.
+
+    Its inputs with their types, its batch dimension, and whether it draws anew without a seed.
+    """
 
     name: str
     dtypes: Mapping[str, str]
     is_batched: bool
+    draws_seeds: bool = False
 
     @classmethod
     def from_config(cls, config: Any) -> Sibling:
         """Read Triton's ModelConfig."""
         dtypes = {tensor.name: _dtype_name(tensor.data_type) for tensor in config.input}
-        return cls(config.name, dtypes, config.max_batch_size > 0)
+        draws_seeds = config.parameters[DRAWS_SEEDS].string_value == "true"
+        return cls(config.name, dtypes, config.max_batch_size > 0, draws_seeds)
 
     def those_of(self, *names: str) -> list[str]:
         """Return those of `names` that the model has; raises StageError if it has none.

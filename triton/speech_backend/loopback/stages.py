@@ -162,9 +162,11 @@ def _llm_tensors(
         "runtime_top_k": [sampling.top_k],
         "runtime_top_p": [sampling.top_p],
     }
-    # Without it the model draws the same seed each time, and a second try would be no other take.
-    seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
-    tensors |= {name: [seed] for name in model.those_of("random_seed", "seed")}
+    # Without it other models draw the same each time, and a second try would be no other take. In
+    # a batch, a seed costs time.
+    if sampling.seed is not None or not model.draws_seeds:
+        seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
+        tensors |= {name: [seed] for name in model.those_of("random_seed", "seed")}
     if "exclude_input_in_output" in model.dtypes:
         tensors["exclude_input_in_output"] = [True]
     if other_ends and "stop_words_list" in model.dtypes:
