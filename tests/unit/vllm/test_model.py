@@ -33,6 +33,7 @@ async def test_the_engine_is_started_as_the_model_is_configured(engine: AsyncLLM
 
 async def test_it_is_warm_before_anyone_asks(engine: AsyncLLM) -> None:
     assert len(engine.asked) == WARM_UP_REQUESTS
+    assert len({params.max_tokens for _, params in engine.asked}) == WARM_UP_REQUESTS
     assert not engine.running
 
 

@@ -7,6 +7,7 @@ import itertools
 import os
 import time
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,8 @@ FAILED = ("abort", "error")
 """Why vLLM may end a request that nobody has cancelled."""
 
 WARM_UP_REQUESTS = 16
-"""Kernels that sort a batch's probabilities are compiled when it has eight."""
+"""They end one after the other: kernels that sort the probabilities of eight or more are compiled
+for sizes that 16 divides, and for others."""
 
 WARM_UP_IDS = 64
 
@@ -93,8 +95,11 @@ class VllmModel:
     async def _warm_up(self, engine: Any) -> None:
         """Have a batch write a little, so that the first request costs what the second does."""
         ids = np.zeros(WARM_UP_IDS, np.int32)
-        asked = GenerationRequest(ids, 2, temperature=0.8, top_k=50, top_p=0.95, is_streaming=True)
-        await asyncio.gather(*(self._write(engine, asked) for _ in range(WARM_UP_REQUESTS)))
+        asked = GenerationRequest(ids, 0, temperature=0.8, top_k=50, top_p=0.95, is_streaming=True)
+        lengths = range(2, 2 + WARM_UP_REQUESTS)
+        await asyncio.gather(
+            *(self._write(engine, replace(asked, max_new_tokens=length)) for length in lengths)
+        )
 
     async def _write(self, engine: Any, request: GenerationRequest) -> None:
         async for _ in self._ask(engine, request):
