@@ -197,6 +197,13 @@ def test_the_output_ends_with_end_id(server: Server) -> None:
     assert ended == ids[: ids.index(end_id) + 1]
 
 
+def test_nothing_is_written_but_what_is_allowed(server: Server) -> None:
+    ids = server.ids(40, "1", allowed_ids=np.array([[3, 4], [9, 9]], np.int32), **SAMPLED)
+
+    assert len(ids) == 40
+    assert set(ids) <= {3, 4, 9}
+
+
 def test_a_stop_with_the_same_id_ends_the_request_and_no_other(server: Server) -> None:
     cancelled = server.count("cancelled")
     long, other = server.call(30_000, "41"), server.call(60, "42")

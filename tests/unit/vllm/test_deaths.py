@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 
+import psutil
 import pytest
 
+import fakes
 from fakes.vllm import AsyncLLM
 from fakes.vllm_model import PARAMETERS, expected, request, until, whole
 from speech_backend.vllm_engine.live import EngineDownError
@@ -85,3 +91,43 @@ async def test_an_engine_that_does_not_start_is_an_error() -> None:
 
     with pytest.raises(RuntimeError, match="initialization failed"):
         await VllmModel(PARAMETERS).live.open()
+
+
+async def test_closing_waits_for_an_engine_that_is_being_started(
+    model: VllmModel, engine: AsyncLLM
+) -> None:
+    engine.die()
+    await model.live.check()
+
+    await model.live.close()
+
+    assert [started.is_shut for started in AsyncLLM.started] == [True, True]
+
+
+async def test_nothing_is_looked_after_while_there_is_no_engine(
+    model: VllmModel, engine: AsyncLLM, given_up: list[bool]
+) -> None:
+    AsyncLLM.start_errors.append(RuntimeError("no"))
+    engine.die()
+    await model.live.check()
+    await until(lambda: given_up)
+
+    await model.live.check()
+
+    assert model.figures.restarts == 1
+
+
+def test_an_engine_ends_with_the_process_that_started_it() -> None:
+    """Whatever ended that: an engine that lived on would keep the GPU's memory."""
+    folder = Path(fakes.__file__).parent
+    command = [sys.executable, str(folder / "owned_engine.py")]
+    environment = {**os.environ, "PYTHONPATH": str(folder.parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pid, is_loaded = owner.stdout.readline().split()
+        engine = psutil.Process(int(pid))
+
+        owner.kill()
+
+        engine.wait(10)
+    assert is_loaded == "True"

@@ -26,6 +26,7 @@ async def test_the_engine_is_started_as_the_model_is_configured(engine: AsyncLLM
     assert (args.model, args.dtype) == ("/models/spark/LLM", "bfloat16")
     assert (args.max_model_len, args.gpu_memory_utilization, args.max_num_seqs) == (400, 0.4, 4)
     assert (args.skip_tokenizer_init, args.generation_config) == (True, "vllm")
+    assert (args.enable_prefix_caching, args.disable_log_stats) == (False, True)
     assert args.distributed_executor_backend is OwnedExecutor
     assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
