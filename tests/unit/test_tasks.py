@@ -30,6 +30,7 @@ class Model:
         self.error: Exception | None = None
         self.held = threading.Event()
         self.closed = 0
+        self.closing_steps = 0
 
     async def generate(self, request: dict[str, Any]) -> AsyncGenerator[NewIds, None]:
         try:
@@ -41,6 +42,8 @@ class Model:
             if self.error is not None:
                 raise self.error
         finally:
+            for _ in range(self.closing_steps):
+                await asyncio.sleep(0)
             self.closed += 1
 
 
@@ -159,6 +162,7 @@ def test_the_model_is_stopped_before_its_end_is_said(tasks: RequestTasks, model:
                 closed.append(model.closed)
 
     closed: list[int] = []
+    model.closing_steps = 1000
     gone = request(5)
     gone.sender = Sender(cancel_after=2)
 
