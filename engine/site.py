@@ -30,11 +30,11 @@ class Site:
 
     `model_dir` is a checkpoint; `llm` is TRANSFORMERS, VLLM, TENSORRTLLM or the name of a language
     model with tensorrt_llm's tensors; `engine_dir` is what trtllm-build wrote, for TENSORRTLLM, and
-    `kv_cache_fraction` its share of the free GPU memory, or VLLM's of all of it; without `max_sequence_tokens` it is the
-    engine's, else MAX_SEQUENCE_TOKENS; `triton_address` is this server's own gRPC as its models
-    reach it; `instances` are the processes of each stage that has not one;
-    `device` and `dtype` are torch's names, `threads` how many each model may compute with: half
-    of the cores, since two stages compute at once, and threads that wait for a busy core make
+    `kv_cache_fraction` its share of the free GPU memory, or VLLM's of all of it; without
+    `max_sequence_tokens` it is the engine's, else MAX_SEQUENCE_TOKENS; `triton_address` is this
+    server's own gRPC as its models reach it; `instances` are the processes of each stage that has
+    not one; `device` and `dtype` are torch's names, `threads` how many each model may compute with:
+    half of the cores, since two stages compute at once, and threads that wait for a busy core make
     torch some seventeen times slower (2.2 s instead of 0.13 s for ten seconds of a tiny codec).
     With `pruned_head` TRANSFORMERS computes nothing but speech once it speaks.
     """

@@ -23,8 +23,8 @@ def model_options() -> argparse.ArgumentParser:
         "--llm",
         default=Site.llm,
         metavar="NAME",
-        help=f"{TRANSFORMERS} (the default), {VLLM}, {TENSORRTLLM}, or a model that is in the repository "
-        "already, with tensorrt_llm's tensors",
+        help=f"{TRANSFORMERS} (the default), {VLLM}, {TENSORRTLLM}, or a model that is in the "
+        "repository already, with tensorrt_llm's tensors",
     )
     models.add_argument(
         "--engine-dir", type=Path, help=f"for {TENSORRTLLM}: the folder that trtllm-build wrote"
