@@ -9,8 +9,8 @@ from engine.site import TRANSFORMERS, VLLM
 from speech_wire import (
     CANCEL_PARAMETER,
     DRAWS_SEEDS,
-    GENERATION_INPUTS,
     GENERATION_OUTPUTS,
+    OWN_GENERATION_INPUTS,
     ModelSpec,
 )
 
@@ -69,7 +69,7 @@ def _spec(model_dir: Path, parameters: dict[str, str]) -> ModelSpec:
         )
     return ModelSpec(
         name="llm",
-        inputs=GENERATION_INPUTS,
+        inputs=OWN_GENERATION_INPUTS,
         outputs=GENERATION_OUTPUTS,
         # Only so that tensors have tensorrt_llm's batch dimension: a request is one sequence.
         max_batch_size=1,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from speech_backend.serving import Codec
 from speech_backend.threads import RequestThreads
-from speech_wire import GENERATION_INPUTS, GenerationRequest
+from speech_wire import OWN_GENERATION_INPUTS, GenerationRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 THREADS = 16
 """Requests that are computed at once, each alone; vLLM computes them together."""
 
-CODEC = Codec(GENERATION_INPUTS, GenerationRequest.from_tensors, stop_input="stop")
+CODEC = Codec(OWN_GENERATION_INPUTS, GenerationRequest.from_tensors, stop_input="stop")
 
 
 class Requests(Protocol):

@@ -15,6 +15,7 @@ from speech_wire.generation import (
     DRAWS_SEEDS,
     GENERATION_INPUTS,
     GENERATION_OUTPUTS,
+    OWN_GENERATION_INPUTS,
     GenerationRequest,
     NewIds,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "INVALID_INPUT",
     "LOOPBACK_VARIABLE",
     "OUTPUTS",
+    "OWN_GENERATION_INPUTS",
     "ContractError",
     "GenerationRequest",
     "LoopbackAccess",

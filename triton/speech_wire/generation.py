@@ -36,9 +36,14 @@ GENERATION_INPUTS = (
     # What newer releases call the two.
     TensorSpec("seed", "UINT64", (1,)),
     TensorSpec("min_tokens", "INT32", (1,)),
-    # Ours: the first and the last id of each range that may be written, all where it is missing.
+)
+OWN_GENERATION_INPUTS = (
+    *GENERATION_INPUTS,
+    # The first and the last id of each range that may be written; all ids where it is missing.
     TensorSpec("allowed_ids", "INT32", (-1, 2)),
 )
+"""What a language model of ours takes, besides what tensorrt_llm does."""
+
 GENERATION_OUTPUTS = (
     TensorSpec("output_ids", "INT32", (-1, -1), optional=False),
     TensorSpec("sequence_length", "INT32", (-1,), optional=False),
@@ -78,7 +83,7 @@ class GenerationRequest:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> GenerationRequest:
         """Read the arrays; raises ContractError on a missing, unknown or wrong one."""
-        values = decode_tensors(GENERATION_INPUTS, _without_batch(tensors))
+        values = decode_tensors(OWN_GENERATION_INPUTS, _without_batch(tensors))
         given = {
             field: values[name]
             for name, field in (
