@@ -9,6 +9,19 @@ from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.render import model_source, render_model
 from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM, Site
 
+SITE_OPTIONS = (
+    "model_dir",
+    "llm",
+    "engine_dir",
+    "kv_cache_fraction",
+    "max_sequence_tokens",
+    "instances",
+    "device",
+    "dtype",
+    "pruned_head",
+)
+"""What is rendered into a repository. None stands for an option that was not given."""
+
 
 def model_options() -> argparse.ArgumentParser:
     """Return a parent parser with these options."""
@@ -21,7 +34,6 @@ def model_options() -> argparse.ArgumentParser:
     models.add_argument("--model-dir", type=Path, help="the checkpoint of spark_tts")
     models.add_argument(
         "--llm",
-        default=Site.llm,
         metavar="NAME",
         help=f"{TRANSFORMERS} (the default), {VLLM}, {TENSORRTLLM}, or a model that is in the "
         "repository already, with tensorrt_llm's tensors",
@@ -32,10 +44,9 @@ def model_options() -> argparse.ArgumentParser:
     models.add_argument(
         "--kv-cache-fraction",
         type=_fraction,
-        default=Site.kv_cache_fraction,
         metavar="SHARE",
-        help=f"for {TENSORRTLLM}: of the free GPU memory, for keys and values; "
-        f"for {VLLM}: of all of it, for the weights too (%(default)s)",
+        help=f"for {TENSORRTLLM}: of the free GPU memory, for keys and values; for {VLLM}: of "
+        f"all of it, for the weights too; default {Site.kv_cache_fraction:g}",
     )
     models.add_argument(
         "--max-sequence-tokens",
@@ -47,15 +58,15 @@ def model_options() -> argparse.ArgumentParser:
         "--instances",
         type=_instances,
         action="append",
-        default=[],
         metavar="MODEL=COUNT",
         help="how many processes a stage has (repeatable; default 1)",
     )
-    models.add_argument("--device", default=Site.device, help="torch's name (%(default)s)")
-    models.add_argument("--dtype", default=Site.dtype, help="torch's name (%(default)s)")
+    models.add_argument("--device", help=f"torch's name; default {Site.device}")
+    models.add_argument("--dtype", help=f"torch's name; default {Site.dtype}")
     models.add_argument(
         "--pruned-head",
         action="store_true",
+        default=None,
         help=f"for {TRANSFORMERS}, experimental: compute nothing but speech once the model speaks",
     )
     return models
@@ -82,20 +93,17 @@ def _instances(text: str) -> tuple[str, int]:
     return model, _positive(count)
 
 
+def given_site_options(options: argparse.Namespace) -> list[str]:
+    """Return the names of those of SITE_OPTIONS that the command line has."""
+    return [name for name in SITE_OPTIONS if getattr(options, name) is not None]
+
+
 def render_models(options: argparse.Namespace, triton_address: str, repository: Path) -> list[str]:
     """Render what the options name, and print each model's folder; return the models' names."""
-    site = Site(
-        model_dir=options.model_dir,
-        llm=options.llm,
-        engine_dir=options.engine_dir,
-        kv_cache_fraction=options.kv_cache_fraction,
-        triton_address=triton_address,
-        max_sequence_tokens=options.max_sequence_tokens,
-        device=options.device,
-        dtype=options.dtype,
-        instances=dict(options.instances),
-        pruned_head=options.pruned_head,
-    )
+    given = {name: getattr(options, name) for name in given_site_options(options)}
+    if "instances" in given:
+        given["instances"] = dict(given["instances"])
+    site = Site(triton_address=triton_address, **given)
     specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
     for spec in specs:
         source = model_source(spec.name) if spec.backend == "python" else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import runs
-from engine.commands.models import model_options, render_models
+from engine.commands.models import given_site_options, model_options, render_models
 from engine.commands.server import (
     add_access_options,
     add_tuning_options,
@@ -109,7 +109,7 @@ def _server(
     installation = find_installation(this_run.folder, options.installation)
     conduct.tuning.check(installation.version)
     if options.repository is not None:
-        if unused := [name for name in ("model_dir", "engine_dir") if getattr(options, name)]:
+        if unused := given_site_options(options):
             raise EngineError(
                 f"--repository is rendered already, and --{unused[0].replace('_', '-')} is for "
                 "rendering one; leave one of them out"

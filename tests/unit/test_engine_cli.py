@@ -117,11 +117,25 @@ def test_a_folder_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> Non
     assert found.stderr.startswith("error: ")
 
 
-@pytest.mark.parametrize("option", ["--model-dir", "--engine-dir"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--model-dir=x",
+        "--engine-dir=x",
+        "--llm=transformers",
+        "--kv-cache-fraction=0.5",
+        "--max-sequence-tokens=9000",
+        "--instances=vocoder=2",
+        "--device=cpu",
+        "--dtype=float32",
+        "--pruned-head",
+    ],
+)
 def test_what_a_rendered_repository_would_not_use_is_refused(
     tmp_path: Path, environment: dict[str, str], option: str
 ) -> None:
-    found = engine(tmp_path, "serve", "--repository", ".", option, "x", env=environment)
+    """Also where it says what is the default: the repository may say something else."""
+    found = engine(tmp_path, "serve", "--repository", ".", option, env=environment)
 
     assert found.returncode == 1
-    assert f"--repository is rendered already, and {option} is for" in found.stderr
+    assert f"is rendered already, and {option.split('=', maxsplit=1)[0]} is for" in found.stderr
