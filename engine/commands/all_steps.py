@@ -9,6 +9,7 @@ from engine.build import build_command
 from engine.catalogue import find_specs
 from engine.commands.specs import read_workplace, say_pinned, spec_options
 from engine.convert import check_version, convert_command
+from engine.download import SPARK_TTS_FILES
 from engine.errors import EngineError
 from engine.gpu import check_gpu
 from engine.render import model_source, render_model
@@ -28,6 +29,7 @@ WEIGHT_BYTES = {"int8": 1, "int4": 0.5, "int4_gptq": 0.5, "smoothquant": 1, "fp8
 DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 DOWNLOAD_GB = 4.0
 """Of Spark-TTS-0.5B: 2.03 GB language model in float32, the codec, wav2vec2."""
+RENDERED = ("tensorrt_llm", "vocoder", "audio_tokenizer", "spark_tts")
 IMAGE_GB = {"25.02": 28, "25.05": 17, "26.07": 14}
 
 
@@ -99,17 +101,24 @@ def plan(place: Workplace) -> Iterator[str]:
     size = f", {IMAGE_GB[spec.image]} GB" if spec.image in IMAGE_GB else ""
     yield f"image: {spec.container} (TensorRT-LLM {spec.trtllm_version}{size}), on {spec.gpu}"
     yield _state("download", place.weights, DOWNLOAD_GB)
-    yield f"  {spec.model} at {spec.revision}"
+    yield f"  {spec.model} at {spec.revision} ({', '.join(SPARK_TTS_FILES)})"
     checkpoint_gb = _checkpoint_gb(place)
     yield _state("convert", place.checkpoint, checkpoint_gb)
     script = place.scripts.find(spec)
     yield f"  {shlex.join(convert_command(spec, place.llm, place.checkpoint, script))}"
+    yield f"  writes config.json, {_ranks(spec, 'safetensors')}"
     yield _state("build", place.engine, checkpoint_gb)
     yield f"  {shlex.join(build_command(spec, place.checkpoint, place.engine))}"
+    yield f"  writes config.json, {_ranks(spec, 'engine')}"
     yield _state("render", place.repository, None)
+    yield f"  writes config.pbtxt of {', '.join(RENDERED)}, model.py of all but the first"
     yield f"then: python -m engine serve --repository {shlex.quote(str(place.repository))}"
     yield "each folder is written as .NAME.part beside, and renamed when it is complete"
     yield "times: not known, no step with TensorRT-LLM has been run by this project"
+
+
+def _ranks(spec: EngineSpec, kind: str) -> str:
+    return ", ".join(f"rank{rank}.{kind}" for rank in range(spec.world_size))
 
 
 def _state(step: str, folder: Path, size_gb: float | None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from engine.commands.all_steps import RENDERED
 from fakes.builder import Builder
 from fakes.checkpoint import ROWS
 
@@ -44,6 +45,22 @@ def test_a_dry_run_says_what_is_there(builder: Builder) -> None:
     done = builder.run("all", "--dry-run", *local)
 
     assert done.stdout.count("(there already)") == 4
+
+
+def test_the_files_that_a_dry_run_names_are_those_that_are_written(builder: Builder) -> None:
+    local = ["--model-dir", str(builder.model_dir)]
+    planned = builder.run("all", "--dry-run", *local).stdout
+    builder.run("all", *local)
+
+    for kind in ("checkpoint", "engine"):
+        (folder,) = builder.work.glob(f"{kind}/[!.]*")
+        written = sorted(path.name for path in folder.iterdir() if path.name != "manifest.json")
+        assert f"  writes {', '.join(written)}\n" in planned
+    (repository,) = builder.work.glob("repository/[!.]*")
+    assert {path.parent.name for path in repository.glob("*/config.pbtxt")} == set(RENDERED)
+    assert {path.parent.parent.name for path in repository.glob("*/1/model.py")} == set(
+        RENDERED[1:]
+    )
 
 
 @pytest.mark.parametrize("command", ["convert", "build"])

@@ -1,8 +1,10 @@
-"""What trtllm-build is told, against the configuration of a real engine, built on an L4."""
+"""What the tools are told: word for word, and against a real engine's, built on an L4."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,8 @@ from engine.build import build_options, expected_config
 from engine.spec import EngineSpec
 from fakes.help_text import HELP, read_defaults, read_options
 
-CONFIG = json.loads(
-    (Path(__file__).parents[1] / "golden" / "engine_config_l4.json").read_text(encoding="utf-8")
-)
+GOLDEN = Path(__file__).parents[1] / "golden"
+CONFIG = json.loads((GOLDEN / "engine_config_l4.json").read_text(encoding="utf-8"))
 BUILT = CONFIG["build_config"]
 PLUGINS = BUILT["plugin_config"]
 
@@ -73,6 +74,19 @@ def noted(name: str) -> Any:
     for part in RENAMED.get(name, name).split("."):
         found = found[part]
     return found
+
+
+def test_a_dry_run_prints_the_image_each_command_and_each_folder_for_an_l4() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "engine", "all", "--work", "/srv/nowhere", "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (GOLDEN / "all_dry_run_l4.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(set(read_options(HELP["trtllm-build"])) - NOT_NOTED))
