@@ -75,7 +75,9 @@ def _fetch(source: Source, part: Path) -> dict[str, Any]:
             allow_patterns=list(source.allow) or None,
             ignore_patterns=list(source.ignore) or None,
         )
-    except (HTTPError, LocalEntryNotFoundError, ConnectionError) as error:
+    except (HTTPError, LocalEntryNotFoundError, OSError) as error:
+        if _is_the_disks(error):
+            raise
         raise EngineError(_explain(source, error)) from error
     _check_whole(files, part)
     shutil.rmtree(part / ".cache", ignore_errors=True)
@@ -146,6 +148,12 @@ def _sha256(path: Path) -> str:
         while data := file.read(READ_BYTES):
             found.update(data)
     return found.hexdigest()
+
+
+def _is_the_disks(error: Exception) -> bool:
+    # Releases before 1.0, as NVIDIA's images have them, raise OSErrors of the network, too; those
+    # have no number.
+    return not isinstance(error, ConnectionError) and isinstance(getattr(error, "errno", None), int)
 
 
 def _explain(source: Source, error: Exception) -> str:
