@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
-from tritonclient.utils import serialize_byte_tensor
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
 from engine.errors import EngineError
 from speech_wire import SynthesisRequest
@@ -135,15 +135,22 @@ class TritonControl:
         return samples
 
 
-def spoken_request(model: str, text: str, inputs: set[str]) -> Any:
-    """Return a ModelInferRequest for `text`, with what a model of these inputs needs beside it."""
+def spoken_request(model: str, text: str, inputs: set[str], seed: int | None = None) -> Any:
+    """Return a ModelInferRequest for `text`, with what a model of these inputs needs beside it.
+
+    A `seed` is for models that take one, which then say the same each time.
+    """
     request = service_pb2.ModelInferRequest(model_name=model, id="probe")
     request.parameters["triton_enable_empty_final_response"].bool_param = True
     # A model that has no voice of its own makes one up if it is told of what gender.
-    for name, array in SynthesisRequest(text, gender=PROBE_GENDER).to_tensors().items():
+    tensors = SynthesisRequest(text, gender=PROBE_GENDER, seed=seed).to_tensors()
+    for name, array in tensors.items():
         if name in inputs:
-            request.inputs.add(name=name, datatype="BYTES", shape=array.shape)
-            request.raw_input_contents.append(serialize_byte_tensor(array).item())
+            dtype = np_to_triton_dtype(array.dtype)
+            request.inputs.add(name=name, datatype=dtype, shape=array.shape)
+            is_text = dtype == "BYTES"
+            raw = serialize_byte_tensor(array).item() if is_text else array.tobytes()
+            request.raw_input_contents.append(raw)
     return request
 
 

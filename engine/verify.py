@@ -66,12 +66,12 @@ class Verifier:
             raise EngineError(f"{self._address} has no model that speaks; it has {served}")
         return speaking
 
-    def verify(self, model: str) -> Verdict:
-        """Look at a model and have it speak."""
+    def verify(self, model: str, seed: int | None = None) -> Verdict:
+        """Look at a model and have it speak; with a `seed` it says the same each time."""
         triton = self._ask("ServerMetadata", service_pb2.ServerMetadataRequest()).version
         config = self._config(model)
         before = self._statistics()
-        heard, failure = self._hear(model, config)
+        heard, failure = self._hear(model, config, seed)
         samples, sample_rate_hz = heard.samples(), checks.rate(heard.chunks, config)
         figures = checks.figures(heard, samples, sample_rate_hz)
         counted = checks.difference(before, self._statistics())
@@ -110,9 +110,9 @@ class Verifier:
         words = {True: "ready", False: "not ready"}
         return Check("ready", server and ready, f"server {words[server]}, model {words[ready]}")
 
-    def _hear(self, model: str, config: Any) -> tuple[Heard, str]:
+    def _hear(self, model: str, config: Any, seed: int | None) -> tuple[Heard, str]:
         """Return what came, and the words of a failure."""
-        request = spoken_request(model, SENTENCE, set(checks.named(config.input)))
+        request = spoken_request(model, SENTENCE, set(checks.named(config.input)), seed)
         heard, started = Heard(), self._clock()
         call = self._stub.ModelStreamInfer(
             iter([request]), timeout=self._timeout_seconds, metadata=self._metadata

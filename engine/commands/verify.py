@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +15,6 @@ from engine.verify import Verifier
 from speech_wire import LoopbackAccess
 
 if TYPE_CHECKING:
-    import argparse
-
     from engine.verify import Verdict
 
 
@@ -28,6 +27,7 @@ def add(commands: Any) -> None:
     verify.add_argument("--model", action="append", help="repeatable; default: all that speak")
     verify.add_argument("--json", action="store_true", help="print JSON, a line for each model")
     verify.add_argument("--timeout", type=float, default=60.0, help="seconds for the sentence (60)")
+    verify.add_argument("--seed", type=_seed, help="says the same each time; default: by chance")
     verify.add_argument("--tls", action="store_true", help="TLS, by an authority of the system's")
     verify.add_argument("--tls-root", metavar="FILE", help="TLS, by this authority (PEM)")
     verify.add_argument("--tls-certificate", metavar="FILE", help="mutual TLS: what is shown")
@@ -37,10 +37,17 @@ def add(commands: Any) -> None:
     verify.set_defaults(run=run)
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; 0 to 2^64 - 1 are")
+    return int(text)
+
+
 def run(options: argparse.Namespace) -> None:
     """Print what was found; raises EngineError where anything is wrong."""
     verifier = Verifier(options.address, _access(options), options.timeout)
-    verdicts = [verifier.verify(model) for model in options.model or verifier.speech_models()]
+    models = options.model or verifier.speech_models()
+    verdicts = [verifier.verify(model, options.seed) for model in models]
     for verdict in verdicts:
         print(_as_json(verdict) if options.json else _as_text(verdict))
     if failed := [verdict.model for verdict in verdicts if not verdict.passed]:

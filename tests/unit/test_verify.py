@@ -128,6 +128,13 @@ def test_json_is_a_line_for_each_model(
     assert told["figures"]["audio_seconds"] == 3.0
 
 
+def test_a_seed_goes_to_the_model(triton: CountingTriton) -> None:
+    assert main(["verify", triton.address, "--seed", "5"]) == 0
+    assert main(["verify", triton.address]) == 0
+
+    assert [request.seed for request in triton.seen.requests] == [5, None]
+
+
 def test_what_is_wrong_ends_with_1_and_is_said(
     triton: CountingTriton, capsys: pytest.CaptureFixture[str]
 ) -> None:
