@@ -131,6 +131,18 @@ def make(
         return json.loads(json.dumps(manifest))  # type: ignore[no-any-return]
 
 
+def replace(folder: Path, write: Callable[[Path], object]) -> None:
+    """Have `write(part)` make `folder` anew, whatever is there; one process at a time."""
+    _check_writable(folder.parent)
+    with _alone(folder):
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        write(part)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+
+
 def _check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from engine.artefacts import replace
 from engine.build import build_command
 from engine.catalogue import find_specs
 from engine.commands.specs import read_workplace, say_pinned, spec_options
@@ -90,9 +91,14 @@ def render(place: Workplace, triton_address: str, device: str) -> None:
         triton_address=triton_address,
         device=device,
     )
-    for spec in find_specs("spark_tts", site):
-        source = model_source(spec.name) if spec.backend == "python" else None
-        render_model(spec, source, place.repository)
+    specs = find_specs("spark_tts", site)
+
+    def write(part: Path) -> None:
+        for spec in specs:
+            source = model_source(spec.name) if spec.backend == "python" else None
+            render_model(spec, source, part)
+
+    replace(place.repository, write)
 
 
 def plan(place: Workplace) -> Iterator[str]:

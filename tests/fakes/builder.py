@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 
 ENGINE = [sys.executable, "-I", "-m", "engine"]
 
+KILL_ITSELF = """
+import os, runpy, signal, sys
+
+event, words, *command = sys.argv[1:]
+
+def look(name, arguments):
+    if name == event and words in str(arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.argv = ["engine", *command]
+sys.addaudithook(look)
+runpy.run_module("engine", run_name="__main__", alter_sys=True)
+"""
+"""Runs a command that is killed just before something that the interpreter audits."""
+
 
 class Builder:
     """Runs the engine's commands in one work folder."""
@@ -38,8 +53,18 @@ class Builder:
         return self.machine.environment(**hub, HF_HUB_DOWNLOAD_TIMEOUT="60", **more)
 
     def run(self, name: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self._run(self.command(name, *arguments), **more)
+
+    def killed_at(
+        self, event: str, words: str, name: str, *arguments: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command up to an audit event (`os.rename`) with these words in its arguments."""
+        command = self.command(name, *arguments)[len(ENGINE) :]
+        return self._run([sys.executable, "-I", "-c", KILL_ITSELF, event, words, *command])
+
+    def _run(self, command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(name, *arguments),
+            command,
             env=self.environment(**more),
             capture_output=True,
             text=True,

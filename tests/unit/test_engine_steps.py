@@ -124,6 +124,27 @@ def test_killed_in_the_download_it_never_uses_what_is_half(builder: Builder, hub
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [("shutil.copyfile", "/vocoder/"), ("os.rename", "/repository/L4-")],
+    ids=["half of the models", "all of them"],
+)
+def test_killed_while_it_renders_the_next_run_renders_anew(
+    builder: Builder, event: str, words: str
+) -> None:
+    local = ["--model-dir", str(builder.model_dir)]
+
+    killed = builder.killed_at(event, words, "all", *local)
+
+    assert killed.returncode == -signal.SIGKILL
+    assert builder.made() == {"checkpoint", "engine"}
+    done = builder.run("all", *local)
+    assert done.returncode == 0, done.stderr
+    (repository,) = builder.work.glob("repository/[!.]*")
+    assert sorted(path.name for path in repository.iterdir()) == MODELS
+    assert list(builder.work.glob("repository/.*.part")) == []
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_stop_reaches_the_tool_whose_exit_code_is_ours(builder: Builder, tool: str) -> None:
     process, pid = builder.until_it_waits(tool, "--model-dir", str(builder.model_dir))
