@@ -87,6 +87,8 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
         read_vocabulary(llm)
     config = read_json(llm / "config.json")
     _check_precision(spec, llm, config)
+    if not any(llm.glob("*.safetensors")):
+        raise EngineError(f"{llm} has no weights (*.safetensors); is the checkpoint complete?")
     script = scripts.find(spec)
     made_of = {"weights": digest(llm), "script": script.name, "options": convert_options(spec)}
 
@@ -121,8 +123,9 @@ def check_version(spec: EngineSpec) -> None:
     )
     found = done.stdout.strip()
     if done.returncode != 0:
+        words = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise EngineError(
-            f"TensorRT-LLM is not installed for {PYTHON}; run this in {spec.container} "
+            f"TensorRT-LLM is not installed for {PYTHON} ({words}); run this in {spec.container} "
             "(docker run --gpus all)"
         )
     if found != spec.trtllm_version:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LAST_LINES = 20
-NOT_FOUND = 127
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 PR_SET_PDEATHSIG = 1
 KILLED_BY_SIGNAL = 128
@@ -69,10 +68,9 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
             preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
         )
     except (FileNotFoundError, PermissionError) as error:
-        raise ToolError(
-            f"{command[0]} cannot be started ({error.strerror}); run this in the image of the "
-            "spec, or name the program",
-            NOT_FOUND,
+        raise EngineError(
+            f"{command[0]} cannot be started ({error.strerror}); it comes with TensorRT-LLM, in "
+            "the image that `all --dry-run` names"
         ) from error
 
 

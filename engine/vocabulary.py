@@ -34,8 +34,7 @@ def read_vocabulary(llm: Path) -> Vocabulary:
     """Read the folder LLM of a checkpoint; raises EngineError if it is not Spark-TTS's."""
     size = read_json(llm / "config.json").get("vocab_size")
     tokenizer = read_json(llm / "tokenizer.json")
-    ids = dict(tokenizer.get("model", {}).get("vocab", {}))
-    ids |= {token["content"]: token["id"] for token in tokenizer.get("added_tokens", ())}
+    ids = _ids(tokenizer, llm)
     names = [f"<|bicodec_semantic_{code}|>" for code in range(SEMANTIC_CODES)]
     if missing := [name for name in (*names, *END_TOKENS) if name not in ids]:
         raise EngineError(
@@ -55,6 +54,17 @@ def read_vocabulary(llm: Path) -> Vocabulary:
             f"have {size} rows; take tokenizer and weights from one revision"
         )
     return Vocabulary(size, first, tuple(ids[name] for name in END_TOKENS))
+
+
+def _ids(tokenizer: dict[str, Any], llm: Path) -> dict[str, int]:
+    try:
+        ids = dict(tokenizer.get("model", {}).get("vocab", {}))
+        return ids | {token["content"]: token["id"] for token in tokenizer.get("added_tokens", ())}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"{llm / 'tokenizer.json'} is no tokenizer of the Hub's format ({error!r}); take it "
+            "from the same revision as the weights"
+        ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -103,6 +103,16 @@ def _raise_stop(*_: object) -> None:
     raise _Stop
 
 
+def _choose(repository: Path, wanted: list[str] | None) -> list[str]:
+    """Return the models to serve: all of the repository, or those that are wanted."""
+    found = sorted(path.parent.name for path in repository.glob(f"*/{CONFIG}"))
+    if not found:
+        raise EngineError(f"{repository} is no model repository: it has no MODEL/{CONFIG}")
+    if missing := [model for model in wanted or () if model not in found]:
+        raise EngineError(f"{repository} has no model '{missing[0]}'; it has {', '.join(found)}")
+    return wanted or found
+
+
 def _server(
     options: argparse.Namespace, listen: Listen, this_run: runs.Run, conduct: Conduct
 ) -> TritonServer:
@@ -115,7 +125,7 @@ def _server(
                 "rendering one; leave one of them out"
             )
         repository = options.repository
-        models = options.model or sorted(p.parent.name for p in repository.glob(f"*/{CONFIG}"))
+        models = _choose(repository, options.model)
         check_own_stubs(repository, models)
     else:
         repository = this_run.folder / "repository"

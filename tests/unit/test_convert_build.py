@@ -150,7 +150,7 @@ SPOILT: dict[str, tuple[dict[str, object], Callable[[Workshop], object], str]] =
     "no TensorRT-LLM": (
         {"version": None},
         lambda _: None,
-        "TensorRT-LLM is not installed for python3; run this in nvcr.io/nvidia/tritonserver:25.02",
+        "TensorRT-LLM is not installed for python3 (importlib.metadata.PackageNotFoundError: ",
     ),
     "half a checkpoint": (
         {},
@@ -213,6 +213,21 @@ def test_a_script_that_is_not_there_is_named(workshop: Workshop) -> None:
 def test_weights_in_another_precision_are_refused(workshop: Workshop) -> None:
     with pytest.raises(EngineError, match="holds plain weights, quantization int4_gptq starts fr"):
         workshop.convert(EngineSpec(quantization="int4_gptq"))
+
+
+def test_a_checkpoint_without_weights_is_known_before_the_tool_starts(workshop: Workshop) -> None:
+    (workshop.llm / "model.safetensors").unlink()
+
+    with pytest.raises(EngineError, match=r"LLM has no weights \(\*\.safetensors\)"):
+        workshop.convert()
+
+
+@pytest.mark.parametrize("text", ['{"model": null}', '{"added_tokens": [{"id": 1}]}'])
+def test_a_tokenizer_of_another_format_is_named(workshop: Workshop, text: str) -> None:
+    (workshop.llm / "tokenizer.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(EngineError, match=r"LLM/tokenizer\.json is no tokenizer of the Hub's for"):
+        workshop.convert()
 
 
 def test_weights_of_another_model_are_refused(workshop: Workshop) -> None:

@@ -139,3 +139,21 @@ def test_what_a_rendered_repository_would_not_use_is_refused(
 
     assert found.returncode == 1
     assert f"is rendered already, and {option.split('=', maxsplit=1)[0]} is for" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("repository", "words"),
+    [
+        ("nowhere", "nowhere is no model repository: it has no MODEL/config.pbtxt"),
+        ("here", "here has no model 'nobody'; it has hibari"),
+    ],
+)
+def test_a_repository_without_the_model_is_refused(
+    tmp_path: Path, environment: dict[str, str], repository: str, words: str
+) -> None:
+    engine(tmp_path, "render", "here")
+    options = ["--repository", repository, "--model", "nobody"]
+
+    found = engine(tmp_path, "serve", *options, env=environment)
+
+    assert (found.returncode, found.stderr) == (1, f"error: {words}\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from engine.errors import EngineError
 from engine.tool import ToolError, run_tool
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def test_a_tool_that_cannot_be_started_is_named(tmp_path: Path, *, is_there: boo
     if is_there:
         path.touch()
 
-    with pytest.raises(ToolError, match="trtllm-build cannot be started") as caught:
+    with pytest.raises(EngineError, match="trtllm-build cannot be started") as caught:
         run_tool([str(path)])
 
-    assert caught.value.exit_code == 127
+    assert not isinstance(caught.value, ToolError), "it has no exit code"
 
 
 @pytest.fixture
