@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,37 @@ def test_commands_of_the_services_are_understood() -> None:
         assert done.returncode == 0, done.stderr
         named = [option.partition("=")[0] for option in options if option.startswith("--")]
         assert [option for option in named if option not in known] == []
+
+
+def test_the_command_that_makes_an_engine_is_understood() -> None:
+    """The head of the compose file names it: service, entry point and the engine's options."""
+    [command] = re.findall(r"docker compose (--profile gpu run .*\\\n.*)", COMPOSE)
+    words = shlex.split(command.replace("\\\n#", " "))
+    entry = words.index("--entrypoint")
+    service, *options = words[entry + 2 :]
+
+    assert (words[entry + 1], service) == ("python -m engine", "triton-gpu")
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "engine", *options, "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    # The image that is built from by default is the one in which such an engine runs.
+    text = (ROOT / "triton" / "Dockerfile").read_text(encoding="utf-8")
+    [tag] = re.findall(r"^ARG TRITON_TAG=(\S+)", text, re.MULTILINE)
+    assert done.stdout.startswith(f"image: nvcr.io/nvidia/tritonserver:{tag} ")
+    assert SERVICES["triton-gpu"]["build"]["args"]["TRITON_TAG"] == f"${{TRITON_TAG:-{tag}}}"
+
+
+def test_the_gpu_image_keeps_its_own_huggingface_hub() -> None:
+    """Transformers before 5, as NVIDIA's images have it, is not imported beside another one."""
+    locked = (ROOT / "triton" / "requirements.lock").read_text(encoding="utf-8")
+
+    names = re.findall(r"^([\w-]+)==", locked, re.MULTILINE)
+    assert {"huggingface-hub", "transformers", "torch", "numpy"} & set(names) == set()
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
