@@ -95,12 +95,18 @@ def expected_config(spec: EngineSpec) -> dict[str, Any]:
     }
 
 
-def _check_built_on(spec: EngineSpec, engine: Path, config: dict[str, Any]) -> None:
+def built_on(config: dict[str, Any]) -> str | None:
+    """Return the GPU (`L4`) that an engine's configuration names, None where it names none."""
     # `L4`, `A100-SXM-80GB`: the tool notes the GPU that it found, under this name.
     parallel = config.get("build_config", {}).get("auto_parallel_config") or {}
-    built_on = parallel.get("cluster_key")
-    if built_on is not None and built_on.split("-")[0] != spec.gpu:
+    key = parallel.get("cluster_key")
+    return None if key is None else str(key).split("-")[0]
+
+
+def _check_built_on(spec: EngineSpec, engine: Path, config: dict[str, Any]) -> None:
+    gpu = built_on(config)
+    if gpu not in (None, spec.gpu):
         raise EngineError(
-            f"{engine} was built on {built_on}, not on {spec.gpu}, and an engine runs only on the "
+            f"{engine} was built on {gpu}, not on {spec.gpu}, and an engine runs only on the "
             "GPU that it was built for; build it there, or name that GPU with --gpu"
         )

@@ -115,12 +115,7 @@ def prune(llm: Path, folder: Path) -> None:
 
 def check_version(spec: EngineSpec) -> None:
     """Raise EngineError unless PYTHON has the spec's TensorRT-LLM."""
-    done = subprocess.run(
-        [PYTHON, "-c", VERSION_CODE],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _ask_version()
     found = done.stdout.strip()
     if done.returncode != 0:
         words = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
@@ -133,6 +128,16 @@ def check_version(spec: EngineSpec) -> None:
             f"here is TensorRT-LLM {found}, the engine is to be of {spec.trtllm_version}; run this "
             f"in {spec.container}, or ask for --trtllm-version {found}"
         )
+
+
+def installed_version() -> str | None:
+    """Return the TensorRT-LLM that PYTHON has, None without one."""
+    return _ask_version().stdout.strip() or None
+
+
+def _ask_version() -> subprocess.CompletedProcess[str]:
+    command = [PYTHON, "-c", VERSION_CODE]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _check_precision(spec: EngineSpec, llm: Path, config: dict[str, Any]) -> None:

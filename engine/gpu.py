@@ -33,7 +33,7 @@ def find_gpus(timeout_seconds: float = CALL_SECONDS) -> list[Gpu]:
     program = shutil.which(NVIDIA_SMI)
     if program is None:
         raise EngineError(
-            f"no GPU: {NVIDIA_SMI} is not on PATH; build on a machine with NVIDIA's driver, in a "
+            f"no GPU: {NVIDIA_SMI} is not on PATH; it needs a machine with NVIDIA's driver, and a "
             "container started with --gpus all"
         )
     try:
@@ -65,14 +65,19 @@ def _read(line: str) -> Gpu:
     return Gpu(name, (int(major), int(minor)), driver)
 
 
+def is_named(gpu: Gpu, word: str) -> bool:
+    """Return whether a GPU's name has this word, one of CAPABILITIES: an L40 is no L4."""
+    return re.search(rf"\b{re.escape(word)}\b", gpu.name) is not None
+
+
 def check_gpu(spec: EngineSpec) -> list[Gpu]:
     """Return the GPUs, of which there are enough of the spec's kind; else raise EngineError.
 
     Another GPU of the same capability would do, but its kernels were timed elsewhere.
     """
     gpus = find_gpus()
-    wanted, capability = re.compile(rf"\b{re.escape(spec.gpu)}\b"), CAPABILITIES[spec.gpu]
-    right = [gpu for gpu in gpus if wanted.search(gpu.name) and gpu.capability == capability]
+    capability = CAPABILITIES[spec.gpu]
+    right = [gpu for gpu in gpus if is_named(gpu, spec.gpu) and gpu.capability == capability]
     if len(right) < spec.world_size:
         there = ", ".join(f"{gpu.name} (compute capability {_dotted(gpu)})" for gpu in gpus)
         raise EngineError(

@@ -18,6 +18,7 @@ from engine.commands.server import (
     read_tuning,
 )
 from engine.errors import EngineError
+from engine.fits import check_engines
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
 from engine.render import CONFIG
 from engine.server import Conduct, Listen, TritonServer
@@ -130,4 +131,5 @@ def _server(
     else:
         repository = this_run.folder / "repository"
         models = render_models(options, listen.grpc_address(), repository)
+    check_engines(repository, models)
     return TritonServer(installation, repository, models, listen, this_run, conduct)

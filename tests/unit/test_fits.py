@@ -1,0 +1,68 @@
+"""`serve` with an engine for another machine ends with a sentence, before Triton starts."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fakes.builder import ENGINE, Builder
+from fakes.trtllm import FakeMachine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PORTS = ("--grpc-port", "28973", "--metrics-port", "28974")
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    """Give a work folder with a repository for an L4."""
+    builder = Builder(tmp_path)
+    done = builder.run("all", "--model-dir", str(builder.model_dir))
+    assert done.returncode == 0, done.stderr
+    return builder
+
+
+def serve(builder: Builder, **machine: str | bool | None) -> str:
+    """Serve the repository on such a machine, whose tritonserver ends at once; return the words."""
+    other = FakeMachine(builder.work / "other", **machine).install()  # type: ignore[arg-type]
+    program = other.folder / "bin" / "tritonserver"
+    program.write_text("#!/bin/sh\necho 'error: Triton was asked'; exit 5\n", encoding="utf-8")
+    program.chmod(0o755)
+    (repository,) = builder.work.glob("repository/[!.]*")
+    done = subprocess.run(
+        [*ENGINE, "serve", "--repository", str(repository), *PORTS],
+        env=other.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ({"version": "0.18.0"}, "was built by TensorRT-LLM 0.17.0.post1, here is 0.18.0, and an"),
+        ({"gpus": "NVIDIA L40S, 8.9, 570.1\n"}, "was built on L4, here there is NVIDIA L40S, and"),
+        ({"has_driver": False}, "error: no GPU: nvidia-smi is not on PATH; it needs a machine"),
+    ],
+    ids=["another release", "another GPU", "no GPU"],
+)
+def test_an_engine_that_does_not_fit_is_known_before_triton_starts(
+    builder: Builder, machine: dict[str, str], words: str
+) -> None:
+    found = serve(builder, **machine)
+
+    assert words in found
+    assert found.count("\n") == 1
+
+
+@pytest.mark.parametrize("version", ["0.17.0.post1", None], ids=["the same", "none in Python"])
+def test_an_engine_that_fits_is_served(builder: Builder, version: str | None) -> None:
+    assert "Triton was asked" in serve(builder, version=version)
