@@ -13,37 +13,37 @@ class Player:
     """Plays in real time from START_BUFFER_SECONDS after the first audio, and waits when dry.
 
     It goes on with the next audio at once. Moments are seconds on a monotonic clock. What the
-    encoder still holds back (0.1 s at most) counts as sent, and while the listener does not take
-    what is there, the player stands still: such a silence is not the service's.
+    encoder still holds back (0.1 s at most) counts as sent. While the listener takes what is
+    there, the player plays on; should it run dry meanwhile, that is not the service's fault.
     """
 
     underruns: int = 0
     underrun_seconds: float = 0.0
     _sent_seconds: float = 0.0
+    _more_seconds: float = 0.0
     _dry_at_seconds: float | None = None
-    _offered_at_seconds: float | None = None
+    _is_offered: bool = False
 
     def offered(self, now_seconds: float, audio_seconds: float) -> None:
         """Note that audio goes to the listener, `audio_seconds` of it so far in all."""
-        self._offered_at_seconds = now_seconds
-        more_seconds = audio_seconds - self._sent_seconds
-        if more_seconds <= 0:
-            return  # The last bytes of a codec: no sound that was not counted before.
-        if self._dry_at_seconds is None:
-            self._dry_at_seconds = now_seconds + START_BUFFER_SECONDS
-        self._wait_until(now_seconds)
-        self._dry_at_seconds += more_seconds
+        self._is_offered = True
+        self._more_seconds = audio_seconds - self._sent_seconds
         self._sent_seconds = audio_seconds
+        if self._more_seconds > 0:  # Else they are a codec's last bytes, without new sound.
+            self._wait_until(now_seconds)
 
     def taken(self, now_seconds: float) -> None:
         """Note that the listener has taken what was offered."""
-        if self._dry_at_seconds is not None and self._offered_at_seconds is not None:
-            self._dry_at_seconds += now_seconds - self._offered_at_seconds
-        self._offered_at_seconds = None
+        self._is_offered = False
+        if self._more_seconds > 0:
+            begins_at_seconds = now_seconds + START_BUFFER_SECONDS
+            if self._dry_at_seconds is not None:
+                begins_at_seconds = max(self._dry_at_seconds, now_seconds)
+            self._dry_at_seconds = begins_at_seconds + self._more_seconds
 
     def broke_off(self, now_seconds: float) -> None:
         """Note that the rest will not come: until now the player may have waited for it."""
-        if self._offered_at_seconds is None:
+        if not self._is_offered:
             self._wait_until(now_seconds)
 
     def _wait_until(self, now_seconds: float) -> None:

@@ -43,17 +43,32 @@ def test_it_waits_when_it_is_dry(
     assert player.underrun_seconds == pytest.approx(seconds)
 
 
-def test_it_stands_still_while_the_listener_takes_nothing() -> None:
+def test_it_is_not_the_services_fault_that_the_listener_takes_nothing() -> None:
     player = Player()
 
     player.offered(5.0, 1.0)
     player.taken(60.0)
     player.offered(61.1, 2.0)
+    player.taken(90.0)
+    player.offered(90.9, 3.0)
 
     assert player.underruns == 0
-    player.taken(61.1)
-    player.offered(62.7, 3.0)
+    player.taken(90.9)
+    player.offered(92.5, 4.0)
     assert player.underrun_seconds == pytest.approx(0.5)
+
+
+def test_it_plays_on_while_the_listener_takes_what_is_there() -> None:
+    """One who reads no faster than he plays has little in hand when the model falls silent."""
+    player = Player()
+
+    for packet in range(600):
+        player.offered(packet / 10, (packet + 1) / 10)
+        player.taken((packet + 1) / 10)
+    player.offered(80.0, 60.1)
+
+    assert player.underruns == 1
+    assert player.underrun_seconds == pytest.approx(19.7)
 
 
 @pytest.mark.parametrize(("until", "seconds"), [(6.0, 0.0), (9.2, 3.0)])
