@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from gateway.settings import Settings
     from gateway.speech.aliases import Aliases
-    from gateway.speech.record import SpeechRecord
+    from gateway.speech.record import Moment, SpeechRecord
     from gateway.speech.synthesizer import Synthesizer
     from gateway.speech.voice_file import FileVoices
     from gateway.telemetry.tracing import OtlpTracer
@@ -108,17 +108,18 @@ def _state(
     )
     metrics = Metrics(settings.models, lambda: admission.in_flight, lambda: admission.waiting)
 
-    def on_closed(record: SpeechRecord) -> None:
-        metrics.observe(record)
-        log_record(record)
-        trace_record(record)
+    def on_reached(record: SpeechRecord, moment: Moment, seconds: float) -> None:
+        metrics.reached(record, moment, seconds)
+        if moment == "closed":
+            log_record(record)
+            trace_record(record)
 
     service = SpeechService(
         synthesizer,
         admission,
         voices,
         speaker,
-        on_closed,
+        on_reached,
         keep_native_rate=settings.keep_native_rate,
     )
     return State(

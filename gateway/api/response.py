@@ -92,9 +92,11 @@ class WholeSpeech(Response):
             with suppress(SpeechError), record.failures():
                 async with record.job.deadline.limit("the listener took too long"):
                     await send({"type": "http.response.start", **head})
+                    record.sent()
                     for start in range(0, len(audio), PIECE_BYTES):
                         await send(_body(audio[start : start + PIECE_BYTES], more=True))
                     await send(_body(b"", more=False))
+                record.outcome = "finished"
         finally:
             await self._stream.aclose()
 

@@ -25,6 +25,8 @@ SUSPICIONS: tuple[Suspicion, ...] = ("silent", "too_short")
 Stage: TypeAlias = Literal["admission", "first_audio", "streaming"]
 STAGES: tuple[Stage, ...] = ("admission", "first_audio", "streaming")
 """What a request waits for: its permit, its first audio, its end."""
+Moment: TypeAlias = Literal["admitted", "first_chunk", "first_audio", "closed"]
+"""What a request reaches, each once at most, the last always."""
 GAP_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10)
 SHORTEST_SECONDS = 0.1
 """The shortest words last longer: "a" takes the CPU voice 0.3 s."""
@@ -41,6 +43,8 @@ class SpeechRecord:
 
     job: SpeechJob
     clock: Callable[[], float] = time.monotonic
+    on_reached: Callable[[SpeechRecord, Moment, float], None] | None = None
+    """Told of each moment when it comes, and of the seconds since acceptance."""
     outcome: Outcome = "cancelled"
     error: SpeechError | None = None
     context: CallContext = field(init=False)
@@ -52,8 +56,8 @@ class SpeechRecord:
     audio_seconds: float = 0.0
     peak: float = 0.0
     finish_reason: str | None = None
-    is_held_back: bool = False
-    """The audio is kept until it is whole; nothing has gone to the listener yet."""
+    is_whole: bool = False
+    """The audio is kept until all of it is there, so no player waits for its parts."""
     gaps: BucketCounts = field(default_factory=lambda: BucketCounts(GAP_BUCKETS_SECONDS))
     """How long the gateway waited for each chunk but the first of a segment."""
     player: Player = field(default_factory=Player)
@@ -66,12 +70,14 @@ class SpeechRecord:
     def admitted(self) -> None:
         """Note that the request has its permit."""
         self.admitted_at_seconds = self.clock()
+        self._reached("admitted", self.admitted_at_seconds)
 
     def arrived(self, asked_at_seconds: float | None) -> None:
         """Note a chunk of the model; None: it begins a segment, so nobody waited for a next one."""
         now_seconds = self.clock()
         if self.first_chunk_at_seconds is None:
             self.first_chunk_at_seconds = now_seconds
+            self._reached("first_chunk", now_seconds)
         if asked_at_seconds is not None:
             self.gaps.add(now_seconds - asked_at_seconds)
 
@@ -86,12 +92,13 @@ class SpeechRecord:
         now_seconds = self.clock()
         if self.first_audio_at_seconds is None:
             self.first_audio_at_seconds = now_seconds
-        if not self.is_held_back:
+            self._reached("first_audio", now_seconds)
+        if not self.is_whole:
             self.player.offered(now_seconds, self.audio_seconds)
 
     def taken(self) -> None:
         """Note that the listener has taken what was sent."""
-        if not self.is_held_back:
+        if not self.is_whole:
             self.player.taken(self.clock())
 
     @contextmanager
@@ -110,7 +117,7 @@ class SpeechRecord:
         """Note why the request ended early."""
         self.error = error
         is_refusal = isinstance(error, (InvalidRequestError, OverloadedError))
-        if is_refusal and self.first_audio_at_seconds is None:
+        if is_refusal and not self.has_left:
             self.outcome = "rejected"
         else:
             self.outcome = "timed_out" if isinstance(error, BackendTimeoutError) else "failed"
@@ -120,11 +127,12 @@ class SpeechRecord:
         self.closed_at_seconds = self.clock()
         if self.outcome != "finished":
             self.player.broke_off(self.closed_at_seconds)
+        self._reached("closed", self.closed_at_seconds)
 
     @property
     def has_left(self) -> bool:
         """Whether audio has gone to the listener."""
-        return self.first_audio_at_seconds is not None and not self.is_held_back
+        return self.first_audio_at_seconds is not None
 
     @property
     def stage(self) -> Stage:
@@ -154,7 +162,7 @@ class SpeechRecord:
 
     @property
     def first_audio_seconds(self) -> float | None:
-        """Seconds from acceptance to the first audio, None if there was none."""
+        """Seconds from acceptance to the first audio that left, None if none did."""
         return self._since_acceptance(self.first_audio_at_seconds)
 
     @property
@@ -170,6 +178,10 @@ class SpeechRecord:
         if self.admitted_at_seconds is None or self.audio_seconds == 0:
             return None
         return (self.closed_at_seconds - self.admitted_at_seconds) / self.audio_seconds
+
+    def _reached(self, moment: Moment, now_seconds: float) -> None:
+        if self.on_reached is not None:
+            self.on_reached(self, moment, now_seconds - self.accepted_at_seconds)
 
     def _since_acceptance(self, moment_seconds: float | None) -> float | None:
         return None if moment_seconds is None else moment_seconds - self.accepted_at_seconds

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
     from gateway.speech.admission import Admission
+    from gateway.speech.record import Moment
     from gateway.speech.speaker import Speaker
     from gateway.speech.synthesizer import Synthesizer
     from gateway.speech.types import SpeechJob, TextLimits, Voice
@@ -67,14 +68,19 @@ class SpeechStream:
             self.record.outcome = "finished"
 
     async def whole(self) -> bytes:
-        """Return all of it, with true sizes in a WAV; raises SpeechError, and closes then."""
+        """Return all of it, with true sizes in a WAV; raises SpeechError, and closes then.
+
+        Whoever sends it says so to the record.
+        """
+        self.record.is_whole = True
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.aclose)
-            self.record.is_held_back = True
             with self.record.failures():
-                async with self.record.job.deadline.limit("the audio was not whole in time"):
-                    audio = b"".join([packet async for packet in self.packets()])
-            self.record.is_held_back = False
+                async with (
+                    self.record.job.deadline.limit("the audio was not whole in time"),
+                    aclosing(self._encoded()) as encoded,
+                ):
+                    audio = b"".join([packet async for packet in encoded])
             stack.pop_all()
         is_wav = self.record.job.audio_format == "wav"
         return with_true_sizes(audio, self.sample_rate_hz) if is_wav else audio
@@ -112,7 +118,7 @@ class SpeechService:
         admission: Admission,
         voices: Voices,
         speaker: Speaker,
-        on_closed: Callable[[SpeechRecord], None],
+        on_reached: Callable[[SpeechRecord, Moment, float], None],
         *,
         keep_native_rate: bool = False,
     ) -> None:
@@ -120,14 +126,14 @@ class SpeechService:
         self._admission = admission
         self._voices = voices
         self._speaker = speaker
-        self._on_closed = on_closed
+        self._on_reached = on_reached
         self._keep_native_rate = keep_native_rate
 
     async def open(self, job: SpeechJob) -> SpeechStream:
         """Return the stream once its first audio is in hand; raises SpeechError before that."""
-        record = SpeechRecord(job)
+        record = SpeechRecord(job, on_reached=self._on_reached)
         async with AsyncExitStack() as stack:
-            stack.callback(self._close, record)
+            stack.callback(record.close)
             with record.failures():
                 async with job.deadline.limit("no audio before the deadline"):
                     with job.span.child("speech.permit"):
@@ -199,10 +205,6 @@ class SpeechService:
         most = min(limits.max_characters or policy.segment_characters, policy.segment_characters)
         policy = replace(policy, segment_characters=most)
         return segments(job.text, replace(policy, language=language))
-
-    def _close(self, record: SpeechRecord) -> None:
-        record.close()
-        self._on_closed(record)
 
 
 def _check_readable(text: str, voice: Voice, limits: TextLimits) -> None:

@@ -1,4 +1,7 @@
-"""The gateway's own metrics: name, label, bucket. Fed once for each request, from its record."""
+"""The gateway's own metrics: name, label, bucket. Fed from the record of each request.
+
+What a request reaches on its way is counted when it is reached, all else at its end.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 
@@ -24,18 +28,40 @@ from gateway.telemetry.triton_statistics import TritonStatistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gateway.speech.record import SpeechRecord
+    from gateway.speech.record import Moment, SpeechRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 FIRST_AUDIO_BUCKETS_SECONDS = (
-    *(0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5, 10, 30),
+    *(0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5, 10, 30, 60, 120, 600),
 )
 ADMISSION_WAIT_BUCKETS_SECONDS = (
     *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+DELIVERIES = ("streamed", "whole")
 STREAM_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
 REALTIME_FACTOR_BUCKETS = (
-    *(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 5),
+    *(
+        0.02,
+        0.05,
+        0.1,
+        0.15,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+        1,
+        1.25,
+        1.5,
+        2,
+        5,
+        10,
+        20,
+        60,
+    ),
 )
 
 
@@ -48,6 +74,8 @@ class Metrics:
         in_flight: Callable[[], float],
         waiting: Callable[[], float],
     ) -> None:
+        # Else each histogram and counter has a second series, which nobody asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.triton = TritonStatistics()
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -87,7 +115,8 @@ class Metrics:
         )
         self._refused = Counter(
             "speech_requests_refused_total",
-            "Speech requests that were answered with 429, by the limit that refused them",
+            "Speech requests that were answered with 429, by the limit that refused them; previews "
+            "are not among them",
             ["reason"],
             registry=self.registry,
         )
@@ -105,8 +134,10 @@ class Metrics:
         )
         self._first_audio = self._histogram(
             "speech_first_audio_seconds",
-            "From the accepted request to its first encoded audio",
+            "From the accepted request to the first encoded audio that leaves: of a whole answer "
+            "that is when all is made",
             FIRST_AUDIO_BUCKETS_SECONDS,
+            "delivery",
         )
         self._gaps = BucketsCollector(
             "speech_chunk_gap_seconds",
@@ -151,42 +182,48 @@ class Metrics:
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(name, words, ["model", *labels], registry=self.registry)
 
-    def _histogram(self, name: str, words: str, buckets: Sequence[float]) -> Histogram:
-        return Histogram(name, words, ["model"], buckets=buckets, registry=self.registry)
+    def _histogram(
+        self, name: str, words: str, buckets: Sequence[float], *labels: str
+    ) -> Histogram:
+        return Histogram(name, words, ["model", *labels], buckets=buckets, registry=self.registry)
 
     def _start_at_zero(self, models: Sequence[str]) -> None:
         # A rate over a counter that appears with its first error misses that error.
         for reason in REFUSALS:
             self._refused.labels(reason)
-        by_value = (
+        by_value: tuple[tuple[Counter | Histogram, Sequence[str]], ...] = (
             (self._requests, OUTCOMES),
             (self._errors, CODES),
             (self._cancelled, STAGES),
             (self._suspect, SUSPICIONS),
+            (self._first_audio, DELIVERIES),
         )
         by_model = (
-            *(self._admission_wait, self._first_chunk, self._first_audio, self._stream),
+            *(self._admission_wait, self._first_chunk, self._stream),
             *(self._realtime_factor, self._audio, self._characters, self._broken),
             *(self._underruns, self._underrun, self._gaps),
         )
         for model in models:
             for metric in by_model:
                 metric.labels(model)
-            for counter, values in by_value:
+            for metric_by_value, values in by_value:
                 for value in values:
-                    counter.labels(model, value)
+                    metric_by_value.labels(model, value)
 
-    def observe(self, record: SpeechRecord) -> None:
-        """Add a request that has ended."""
-        self._observe_ending(record)
-        self._observe_times(record)
+    def reached(self, record: SpeechRecord, moment: Moment, seconds: float) -> None:
+        """Add what a request has just reached, so many seconds after it was accepted."""
         model = record.job.model
-        self._gaps.labels(model).add_all(record.gaps)
-        self._audio.labels(model).inc(record.audio_seconds)
-        self._underruns.labels(model).inc(record.player.underruns)
-        self._underrun.labels(model).inc(record.player.underrun_seconds)
-        if record.admitted_at_seconds is not None:
+        if moment == "admitted":
+            self._admission_wait.labels(model).observe(seconds)
             self._characters.labels(model).inc(len(record.job.text))
+        elif moment == "first_chunk":
+            self._first_chunk.labels(model).observe(seconds)
+        elif moment == "first_audio":
+            delivery = "whole" if record.is_whole else "streamed"
+            self._first_audio.labels(model, delivery).observe(seconds)
+        else:
+            self._observe_ending(record)
+            self._observe_audio(record)
 
     def _observe_ending(self, record: SpeechRecord) -> None:
         model = record.job.model
@@ -202,17 +239,16 @@ class Metrics:
         if record.outcome == "rejected" and isinstance(record.error, OverloadedError):
             self._refused.labels(record.error.reason).inc()
 
-    def _observe_times(self, record: SpeechRecord) -> None:
-        seconds_by_metric = (
-            (self._admission_wait, record.admission_wait_seconds),
-            (self._first_chunk, record.first_chunk_seconds),
-            (self._first_audio, record.first_audio_seconds),
-            (self._stream, None if record.first_audio_seconds is None else record.total_seconds),
-            (self._realtime_factor, record.realtime_factor),
-        )
-        for metric, value in seconds_by_metric:
-            if value is not None:
-                metric.labels(record.job.model).observe(value)
+    def _observe_audio(self, record: SpeechRecord) -> None:
+        model = record.job.model
+        self._gaps.labels(model).add_all(record.gaps)
+        self._underruns.labels(model).inc(record.player.underruns)
+        self._underrun.labels(model).inc(record.player.underrun_seconds)
+        if record.has_left:
+            self._audio.labels(model).inc(record.audio_seconds)
+            self._stream.labels(model).observe(record.total_seconds)
+        if record.realtime_factor is not None:
+            self._realtime_factor.labels(model).observe(record.realtime_factor)
 
     def exposition(self) -> bytes:
         """Return the text that Prometheus scrapes."""

@@ -127,18 +127,36 @@ def test_a_record_knows_what_it_waits_for() -> None:
     stages = [record.stage]
     record.admitted()
     stages.append(record.stage)
-    record.is_held_back = True
-    record.sent()
+    record.received(1.0, 0.5)
     stages.append(record.stage)
-    record.is_held_back = False
+    record.sent()
     stages.append(record.stage)
 
     assert stages == ["admission", "first_audio", "first_audio", "streaming"]
     assert record.has_left
 
 
+def test_each_moment_is_told_once_when_it_comes() -> None:
+    clock = Clock()
+    told: list[tuple[str, float]] = []
+    record = make_record(clock)
+    record.on_reached = lambda _, moment, seconds: told.append((moment, seconds))
+
+    clock.now = 101.0
+    record.admitted()
+    for _ in range(2):
+        clock.now += 1.0
+        record.arrived(None)
+        clock.now += 1.0
+        record.sent()
+    record.close()
+
+    moments = [("admitted", 1.0), ("first_chunk", 2.0), ("first_audio", 3.0), ("closed", 5.0)]
+    assert told == moments
+
+
 @pytest.mark.parametrize(
-    ("is_held_back", "is_taken", "outcome", "seconds"),
+    ("is_whole", "is_taken", "outcome", "seconds"),
     [
         (False, True, "failed", 3.8),
         (False, True, "cancelled", 3.8),
@@ -148,11 +166,11 @@ def test_a_record_knows_what_it_waits_for() -> None:
     ],
 )
 def test_a_listener_who_waited_in_vain_has_heard_silence(
-    *, is_held_back: bool, is_taken: bool, outcome: Outcome, seconds: float
+    *, is_whole: bool, is_taken: bool, outcome: Outcome, seconds: float
 ) -> None:
     clock = Clock()
     record = make_record(clock)
-    record.is_held_back = is_held_back
+    record.is_whole = is_whole
     record.received(1.0, 0.5)
     record.sent()
     if is_taken:
