@@ -87,7 +87,7 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	  --no-emit-index-url --no-header --no-annotate --extra embedded --extra build \
 	  pyproject.toml -o requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate --extra build \
+	  --no-emit-index-url --no-header --no-annotate --extra tracing --extra build \
 	  --constraint requirements.lock pyproject.toml -o gateway/requirements.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --no-emit-package numpy \

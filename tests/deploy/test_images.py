@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from compose_spec import PyCompose
+from dotenv import dotenv_values
 
+from engine.catalogue import MODELS
+from engine.commands import serve
 from engine.server import EXIT_GRACE_SECONDS
 from engine.tuning import Tuning
 from gateway.settings import Settings
@@ -102,21 +108,67 @@ def test_names_agree() -> None:
         assert settings["SPEECH_TRITON_METRICS_ADDRESS"] == f"{alias}:8002"
 
 
-def test_commands_of_the_services_are_understood() -> None:
-    """What follows the images' entry points is known to the engine's command line."""
-    for name in ("triton-cpu", "triton-gpu"):
-        options = ["serve", *SERVICES[name]["command"]]
-        done = subprocess.run(
-            [sys.executable, "-I", "-m", "engine", *options, "--help"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        known = done.stdout
-        assert done.returncode == 0, done.stderr
-        named = [option.partition("=")[0] for option in options if option.startswith("--")]
-        assert [option for option in named if option not in known] == []
+@pytest.mark.parametrize("name", ["triton-cpu", "triton-gpu"])
+def test_commands_of_the_services_are_understood(name: str) -> None:
+    """The engine's own parser takes what follows its entry point, and it has those models."""
+    text = (ROOT / "triton" / "Dockerfile").read_text(encoding="utf-8")
+    parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
+    serve.add(parser.add_subparsers())
+    [entry] = {
+        tuple(json.loads(words)) for words in re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)
+    }
+
+    options = parser.parse_args([*entry[4:], *SERVICES[name]["command"]])
+
+    assert entry[:4] == ("python", "-I", "-m", "engine")
+    assert options.run is serve.run
+    assert options.host == "0.0.0.0"  # noqa: S104  the container's
+    assert options.model
+    assert set(options.model) <= set(MODELS)
+
+
+def test_settings_of_the_env_file_count_but_for_what_lies_inside(tmp_path: Path) -> None:
+    """Whoever copies .env.example speaks to the Triton of this network, and is reached."""
+    gateway = SERVICES["gateway"]
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    of_file = dotenv_values(stream=io.StringIO(text)) | {"SPEECH_MODEL_DIR": "work/weights"}
+    own = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", v) for name, v in gateway["environment"].items()}
+    given = of_file | own
+    file = tmp_path / "container.env"
+    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+
+    settings = Settings(_env_file=file)
+
+    assert gateway["env_file"] == [{"path": ".env", "required": False}]
+    assert (settings.host, settings.port) == ("0.0.0.0", 8080)  # noqa: S104  the container's
+    assert settings.triton_address == "triton:8001"
+    assert settings.models == ("hibari",)
+    assert str(settings.cache_dir) in volumes("gateway").values()
+
+
+def test_the_gateway_can_trace() -> None:
+    """Its image has what SPEECH_OTLP_ENDPOINT needs."""
+    needed = requires("speech-gateway") or []
+    names = [re.split(r"[^\w-]", n)[0] for n in needed if re.search("extra == .tracing.", n)]
+    lock = (ROOT / "gateway" / "requirements.lock").read_text(encoding="utf-8")
+
+    assert len(names) == 2
+    assert [name for name in names if f"\n{name}==" not in lock] == []
+
+
+def test_what_others_leave_behind_is_reaped() -> None:
+    """The first process of a container is nobody's child, and gets only signals it asks for."""
+    ours = [service for service in SERVICES.values() if "build" in service]
+
+    assert len(ours) == 3
+    assert all(service["init"] is True for service in ours)
+
+
+def test_grafana_has_no_other_door() -> None:
+    given = SERVICES["grafana"]["environment"]
+
+    assert given["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
+    assert given["GF_AUTH_BASIC_ENABLED"] == "false"
 
 
 def test_the_command_that_makes_an_engine_is_understood() -> None:
