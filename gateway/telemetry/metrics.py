@@ -106,7 +106,7 @@ class Metrics:
         )
         self._broken = self._counter(
             "speech_streams_broken_total",
-            "Requests that failed after audio had left, so that the listener heard a part",
+            "Streams that failed after audio had left, so that the listener heard a part",
         )
         self._suspect = self._counter(
             "speech_suspect_audio_total",
@@ -232,7 +232,7 @@ class Metrics:
             self._cancelled.labels(model, record.stage).inc()
         if record.error is not None:
             self._errors.labels(model, record.error.code).inc()
-            if record.has_left:
+            if record.has_left and not record.is_whole:
                 self._broken.labels(model).inc()
         if record.suspicion is not None:
             self._suspect.labels(model, record.suspicion).inc()

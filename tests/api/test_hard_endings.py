@@ -44,6 +44,7 @@ def test_a_listener_who_does_not_take_the_whole_keeps_his_permit_no_longer_than_
         assert triton.seen.finished.wait()
         while_it_is_sent = service.figures()
         assert_ended(service, triton, timed_out=1)
+        assert service.metric("speech_streams_broken_total") == 0
 
     assert while_it_is_sent == {"in_flight": 1}
 
