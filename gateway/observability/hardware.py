@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import units
 
-from gateway.observability.panels import REPLICA, Row, Series, graph, ratio
+from gateway.observability.panels import REPLICA, Row, Series, graph, once, ratio
 
 
 def gpu() -> Row:
@@ -15,7 +15,7 @@ def gpu() -> Row:
             graph(
                 "GPU busy",
                 units.PercentUnit,
-                Series(f"nv_gpu_utilization{{{REPLICA}}}", "{{replica}} {{gpu_uuid}}"),
+                Series(once(f"nv_gpu_utilization{{{REPLICA}}}"), "{{replica}} {{gpu_uuid}}"),
                 words="Share of time with any kernel running, sampled by Triton: 100 % is not "
                 "full.",
                 top=1,
@@ -23,15 +23,20 @@ def gpu() -> Row:
             graph(
                 "GPU memory",
                 units.BytesIEC,
-                Series(f"nv_gpu_memory_used_bytes{{{REPLICA}}}", "{{replica}} {{gpu_uuid}} used"),
-                Series(f"nv_gpu_memory_total_bytes{{{REPLICA}}}", "{{replica}} {{gpu_uuid}} there"),
+                Series(
+                    once(f"nv_gpu_memory_used_bytes{{{REPLICA}}}"), "{{replica}} {{gpu_uuid}} used"
+                ),
+                Series(
+                    once(f"nv_gpu_memory_total_bytes{{{REPLICA}}}"),
+                    "{{replica}} {{gpu_uuid}} there",
+                ),
                 words="TensorRT-LLM takes its share for the KV cache at start, so it is flat.",
             ),
             graph(
                 "GPU power",
                 units.Watt,
-                Series(f"nv_gpu_power_usage{{{REPLICA}}}", "{{replica}} {{gpu_uuid}}"),
-                Series(f"nv_gpu_power_limit{{{REPLICA}}}", "{{replica}} {{gpu_uuid}} limit"),
+                Series(once(f"nv_gpu_power_usage{{{REPLICA}}}"), "{{replica}} {{gpu_uuid}}"),
+                Series(once(f"nv_gpu_power_limit{{{REPLICA}}}"), "{{replica}} {{gpu_uuid}} limit"),
                 words="The better sign of how full a GPU is.",
             ),
         ],
@@ -40,7 +45,13 @@ def gpu() -> Row:
 
 def language() -> Row:
     """Return what TensorRT-LLM says of its engine."""
-    blocks = "nv_trt_llm_kv_cache_block_metrics"
+    requests = once(f"nv_trt_llm_request_metrics{{{REPLICA}}}")
+    blocks = f"nv_trt_llm_kv_cache_block_metrics{{{REPLICA},kv_cache_block_type="
+    used, there = once(f'{blocks}"used"}}'), once(f'{blocks}"max"}}')
+    batching = once(
+        f"nv_trt_llm_inflight_batcher_metrics{{{REPLICA},"
+        'inflight_batcher_specific_metric!="micro_batch_id"}'
+    )
     return Row(
         "TensorRT-LLM (needs the replicas' metrics ports)",
         [
@@ -48,7 +59,7 @@ def language() -> Row:
                 "Requests in the engine",
                 units.Short,
                 Series(
-                    f"sum by (request_type) (nv_trt_llm_request_metrics{{{REPLICA}}})",
+                    f"sum by (request_type) ({requests})",
                     "{{request_type}}",
                 ),
                 words="Active above scheduled: requests wait for KV cache, though the queue is 0.",
@@ -57,10 +68,7 @@ def language() -> Row:
                 "KV cache used",
                 units.PercentUnit,
                 Series(
-                    ratio(
-                        f'sum by (replica) ({blocks}{{{REPLICA},kv_cache_block_type="used"}})',
-                        f'sum by (replica) ({blocks}{{{REPLICA},kv_cache_block_type="max"}})',
-                    ),
+                    ratio(f"sum by (replica) ({used})", f"sum by (replica) ({there})"),
                     "{{replica}}",
                 ),
                 words="At 100 % new requests wait (max_tokens_in_paged_kv_cache bounds it).",
@@ -70,9 +78,7 @@ def language() -> Row:
                 "In-flight batching",
                 units.Short,
                 Series(
-                    "sum by (inflight_batcher_specific_metric) "
-                    f"(nv_trt_llm_inflight_batcher_metrics{{{REPLICA},"
-                    'inflight_batcher_specific_metric!="micro_batch_id"})',
+                    f"sum by (inflight_batcher_specific_metric) ({batching})",
                     "{{inflight_batcher_specific_metric}}",
                 ),
                 words="Paused requests above 0 were thrown out and will be computed again.",
@@ -89,22 +95,24 @@ def machine() -> Row:
             graph(
                 "CPU busy",
                 units.PercentUnit,
-                Series(f"nv_cpu_utilization{{{REPLICA}}}", "{{replica}}"),
+                Series(once(f"nv_cpu_utilization{{{REPLICA}}}"), "{{replica}}"),
                 words="Of the whole machine, sampled by Triton.",
                 top=1,
             ),
             graph(
                 "Memory",
                 units.BytesIEC,
-                Series(f"nv_cpu_memory_used_bytes{{{REPLICA}}}", "{{replica}} used"),
-                Series(f"nv_cpu_memory_total_bytes{{{REPLICA}}}", "{{replica}} there"),
+                Series(once(f"nv_cpu_memory_used_bytes{{{REPLICA}}}"), "{{replica}} used"),
+                Series(once(f"nv_cpu_memory_total_bytes{{{REPLICA}}}"), "{{replica}} there"),
                 words="Of the whole machine.",
             ),
             graph(
                 "Pinned memory",
                 units.BytesIEC,
-                Series(f"nv_pinned_memory_pool_used_bytes{{{REPLICA}}}", "{{replica}} used"),
-                Series(f"nv_pinned_memory_pool_total_bytes{{{REPLICA}}}", "{{replica}} there"),
+                Series(once(f"nv_pinned_memory_pool_used_bytes{{{REPLICA}}}"), "{{replica}} used"),
+                Series(
+                    once(f"nv_pinned_memory_pool_total_bytes{{{REPLICA}}}"), "{{replica}} there"
+                ),
                 words="Our own Triton has no such pool.",
             ),
         ],

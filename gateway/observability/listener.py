@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MODEL = 'model=~"$model"'
 ENDED = f'{MODEL},outcome=~"finished|failed|timed_out"'
 FAILED = f'{MODEL},outcome=~"failed|timed_out"'
+STREAMED = f'{MODEL},delivery="streamed"'
+"""Who asks for the whole at once waits for all of it, and no player of his runs dry."""
 STREAMS = "speech_first_audio_seconds_count"
 
 
@@ -46,12 +48,12 @@ def _failed(by: str = "") -> str:
 
 
 def _broken(by: str = "") -> str:
-    return ratio(rate("speech_streams_broken_total", MODEL, by), rate(STREAMS, MODEL, by))
+    return ratio(rate("speech_streams_broken_total", MODEL, by), rate(STREAMS, STREAMED, by))
 
 
 def _glance() -> Row:
-    first_audio = quantile(0.95, "speech_first_audio_seconds", MODEL, "")
-    dry = ratio(rate("speech_underruns_total", MODEL), rate(STREAMS, MODEL))
+    first_audio = quantile(0.95, "speech_first_audio_seconds", STREAMED, "")
+    dry = ratio(rate("speech_underruns_total", MODEL), rate(STREAMS, STREAMED))
     return Row(
         "At a glance",
         [
@@ -107,14 +109,14 @@ def _soon() -> Row:
             graph(
                 "First audio",
                 units.Seconds,
-                *percentiles("speech_first_audio_seconds", MODEL, 0.5, 0.95, 0.99),
+                *percentiles("speech_first_audio_seconds", STREAMED, 0.5, 0.95, 0.99),
                 words="From the accepted request to the first encoded audio. The wait for a "
                 "permit is part of it.",
             ),
             heat(
                 "First audio, all of it",
                 "speech_first_audio_seconds",
-                MODEL,
+                STREAMED,
                 "Two bands mean two kinds of request, which a percentile hides.",
             ),
             graph(
@@ -127,7 +129,8 @@ def _soon() -> Row:
                     quantile(0.95, "speech_first_chunk_seconds", MODEL, ""), "model's first chunk"
                 ),
                 Series(
-                    quantile(0.95, "speech_first_audio_seconds", MODEL, ""), "first encoded audio"
+                    quantile(0.95, "speech_first_audio_seconds", STREAMED, ""),
+                    "first encoded audio",
                 ),
                 words="All three count from acceptance, but each line is a percentile of its own: "
                 "their differences are a hint, no sum.",
@@ -139,9 +142,11 @@ def _soon() -> Row:
 def _smooth() -> Row:
     silence = ratio(
         rate("speech_underrun_seconds_total", MODEL, "model"),
-        rate("speech_audio_seconds_total", MODEL, "model"),
+        rate(STREAMS, STREAMED, "model"),
     )
-    underruns = ratio(rate("speech_underruns_total", MODEL, "model"), rate(STREAMS, MODEL, "model"))
+    underruns = ratio(
+        rate("speech_underruns_total", MODEL, "model"), rate(STREAMS, STREAMED, "model")
+    )
     return Row(
         "How smoothly it goes on",
         [
@@ -149,7 +154,7 @@ def _smooth() -> Row:
                 "Underruns",
                 units.Short,
                 Series(underruns, "{{model}} a stream"),
-                Series(silence, "{{model}} silence a second of audio"),
+                Series(silence, "{{model}} seconds of silence a stream"),
                 words="A player with a small start buffer is modelled from when audio was sent; "
                 "networks and real players are not.",
             ),

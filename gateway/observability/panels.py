@@ -25,6 +25,8 @@ MODEL = f'{REPLICA},model=~"$model"'
 WIDTH = 24
 GRAPH_WIDTH, GRAPH_HEIGHT = WIDTH // 3, 8
 FIGURE_WIDTH, FIGURE_HEIGHT = WIDTH // 6, 4
+OF_TRITON = ("triton_", "nv_", "speech_model_")
+"""How the metrics begin that each gateway shows of each Triton that it asks."""
 NEVER_ZERO = "1e-9"
 """Stands for a rate of nothing, so that a share of nothing is 0 and not NaN."""
 
@@ -44,9 +46,15 @@ class Row(NamedTuple):
     repeat: str | None = None
 
 
+def once(series: str, of: str = "max") -> str:
+    """Return figures of Triton as one gateway shows them, where several ask the same Triton."""
+    return f"{of} without (instance, job) ({series})"
+
+
 def rate(metric: str, labels: str, by: str = "") -> str:
     """Return the events per second of a counter, summed but for the labels `by`."""
-    return f"sum by ({by}) (rate({metric}{{{labels}}}[$__rate_interval]))"
+    each = f"rate({metric}{{{labels}}}[$__rate_interval])"
+    return f"sum by ({by}) ({once(each) if metric.startswith(OF_TRITON) else each})"
 
 
 def ratio(part: str, whole: str) -> str:
@@ -55,7 +63,10 @@ def ratio(part: str, whole: str) -> str:
 
 
 def quantile(share: float, histogram: str, labels: str, by: str) -> str:
-    """Return a quantile over all that `labels` choose; nothing where nothing was observed."""
+    """Return a quantile of what `labels` choose, for each value of the labels `by`.
+
+    Where nothing was observed it is NaN, which Grafana shows as a gap.
+    """
     return f"histogram_quantile({share}, {rate(f'{histogram}_bucket', labels, f'le, {by}')})"
 
 
@@ -113,6 +124,8 @@ def figure(
         .unit(unit)
         .thresholds(builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
         .color_mode(common.BigValueColorMode.VALUE)
+        # The last that is a number: the last alone is often an empty minute.
+        .reduce_options(options.ReduceDataOptions().calcs(["lastNotNull"]))
         .span(FIGURE_WIDTH)
         .height(FIGURE_HEIGHT)
         .with_target(_query(Series(expression, ""), "A"))
@@ -149,6 +162,8 @@ def variable(name: str, label: str, query: str) -> builders.QueryVariable:
         .sort(models.VariableSort.ALPHABETICAL_ASC)
         .multi(multi=True)
         .include_all(include_all=True)
+        # Else "All" is a list of those that there were when the page was opened.
+        .all_value(".*")
         .current(models.VariableOption(selected=True, text="All", value="$__all"))
     )
 

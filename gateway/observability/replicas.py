@@ -17,6 +17,7 @@ from gateway.observability.panels import (
     figure,
     fill,
     graph,
+    once,
     rate,
     ratio,
     stacked,
@@ -41,24 +42,26 @@ def build() -> Dashboard:
 
 
 def _health() -> Row:
+    up = once(f"triton_up{{{REPLICA}}}", "min")
+    ready = once(f"triton_model_ready{{{MODEL}}}", "min")
     figures = [
         figure(
             "Replicas up",
             units.Short,
-            f"sum(triton_up{{{REPLICA}}})",
-            "Those that answered the last question for their statistics.",
+            f"sum({up})",
+            "Those that answered the last question for their statistics, of each gateway.",
         ),
         figure(
             "Replicas down",
             units.Short,
-            f"sum(1 - triton_up{{{REPLICA}}})",
+            f"sum(1 - {up})",
             "Their other figures stop with them, so that nothing old looks alive.",
             bad_from=1,
         ),
         figure(
             "Models not ready",
             units.Short,
-            f"sum(1 - triton_model_ready{{{MODEL}}})",
+            f"sum(1 - {ready})",
             "Of replicas that are up. Ready is no proof: a model whose process died stays ready.",
             bad_from=1,
         ),
@@ -78,15 +81,15 @@ def _times() -> list[Panel]:
         graph(
             "Up",
             units.Short,
-            Series(f"triton_up{{{REPLICA}}}", "{{replica}}"),
-            words="1 up, 0 down.",
+            Series(once(f"triton_up{{{REPLICA}}}", "min"), "{{replica}}"),
+            words="1 up, 0 down for a gateway at least.",
             top=1,
         ),
         graph(
             "Snapshots",
             units.Seconds,
-            Series(f"triton_snapshot_age_seconds{{{REPLICA}}}", "{{replica}} age"),
-            Series(f"triton_snapshot_duration_seconds{{{REPLICA}}}", "{{replica}} took"),
+            Series(once(f"triton_snapshot_age_seconds{{{REPLICA}}}"), "{{replica}} age"),
+            Series(once(f"triton_snapshot_duration_seconds{{{REPLICA}}}"), "{{replica}} took"),
             words="A question that takes long is the first sign of a busy or a far replica.",
         ),
         graph(

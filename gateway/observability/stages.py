@@ -12,6 +12,7 @@ from gateway.observability.panels import (
     Row,
     Series,
     graph,
+    once,
     rate,
     ratio,
     stacked,
@@ -137,6 +138,7 @@ def _batches() -> list[Panel]:
 
 def chunks() -> Row:
     """Return what only some backends, and our own models, report."""
+    memory = once(f"triton_model_memory_bytes{{{MODEL}}}")
     return Row(
         "Where a backend reports more",
         [
@@ -180,7 +182,7 @@ def chunks() -> Row:
                 "Memory of models",
                 units.BytesIEC,
                 Series(
-                    f"sum by (replica, model, type) (triton_model_memory_bytes{{{MODEL}}})",
+                    f"sum by (replica, model, type) ({memory})",
                     "{{replica}} {{model}} {{type}}",
                 ),
                 words="Only backends that report it; Python's does not.",

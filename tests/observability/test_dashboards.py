@@ -120,6 +120,36 @@ def test_rates_fit_the_scrape_interval_that_grafana_knows() -> None:
     assert fixed == []
 
 
+def test_figures_of_a_triton_are_taken_once_however_many_gateways_show_them() -> None:
+    """Each gateway shows each Triton that it asks, so a sum over gateways would count it twice."""
+    shown = re.compile(r"\b(?:triton_|nv_|speech_model_)\w+")
+    one_of = r"(?:max|min)(?: (?:by|without) \([a-z, ]+\) )?\((?:rate\()?$"
+    rules = [rule["expr"] for rule in alerts().values()]
+    twice = [
+        expression
+        for expression in (*(query.expression for query in queries()), *rules)
+        for metric in shown.finditer(expression)
+        if not re.search(one_of, expression[: metric.start()])
+    ]
+
+    assert twice == []
+
+
+def test_a_number_is_the_last_that_there_is() -> None:
+    numbers = [panel for name in DASHBOARDS for panel in panels(name) if panel["type"] == "stat"]
+
+    assert numbers
+    assert {str(n["options"]["reduceOptions"]["calcs"]) for n in numbers} == {"['lastNotNull']"}
+
+
+def test_all_is_whatever_there_is() -> None:
+    lists = [dashboard(name)["templating"]["list"] for name in DASHBOARDS]
+    choices = [one for each in lists for one in each if one["type"] == "query"]
+
+    assert choices
+    assert {one["allValue"] for one in choices} == {".*"}
+
+
 def test_every_metric_exists(service: RunningService) -> None:
     """Each name in a panel, a choice or an alert is on the page of a running service."""
     there = names(text_string_to_metric_families(service.client.get("/metrics").text))
