@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+SHORTEST_INTERVAL_SECONDS = 0.1
 COLLECTOR = re.compile(r"https?://[^/\s?#@]+(/[^\s?#]*)?")
 
 
@@ -20,8 +21,16 @@ class TelemetrySettings(BaseSettings):
     """How a log line is written: words and key=value, or a JSON object."""
     otlp_endpoint: str = ""
     """Base URL of an OTLP/HTTP collector of traces (`http://collector:4318`); empty: no traces."""
-    statistics_interval_seconds: float = Field(default=5.0, ge=0)
+    statistics_interval_seconds: float = Field(default=5.0, ge=0, le=30)
     """How often Triton is asked for the statistics that /metrics shows; 0: never."""
+
+    @field_validator("statistics_interval_seconds")
+    @classmethod
+    def _is_never_or_a_while(cls, value: float) -> float:
+        # More than 30 s would look like figures that are stale.
+        if 0 < value < SHORTEST_INTERVAL_SECONDS:
+            raise ValueError("must be 0 (never), or from 0.1 to 30")
+        return value
 
     @field_validator("otlp_endpoint")
     @classmethod
