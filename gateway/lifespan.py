@@ -14,6 +14,7 @@ from gateway.backend.way import Way
 from gateway.speech.admission import Admission, Limits
 from gateway.speech.service import SpeechService
 from gateway.speech.speaker import Speaker
+from gateway.speech.types import Reference
 from gateway.speech.voice_cache import VoiceCache
 from gateway.speech.voices import Voices
 from gateway.telemetry.collectors import UpstreamCollector
@@ -71,6 +72,7 @@ def make_lifespan(
                     poller = StatisticsPoller(
                         backend.targets,
                         state["metrics"].triton,
+                        _served(settings, of_file),
                         settings.statistics_interval_seconds,
                     )
                     stack.push_async_callback(poller.aclose)
@@ -78,6 +80,14 @@ def make_lifespan(
             yield state
 
     return lifespan
+
+
+def _served(settings: Settings, of_file: FileVoices) -> tuple[str, ...]:
+    """Return the models that must be ready on Triton: those that speak, and what they need."""
+    voices = (voice for of_model in of_file.values() for voice in of_model)
+    if any(isinstance(voice.source, Reference) for voice in voices):
+        return (*settings.models, settings.tokenizer_model)
+    return settings.models
 
 
 @contextmanager

@@ -12,10 +12,8 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-import httpx
 
 from gateway.backend.poller import DEADLINE_SECONDS
 from gateway.backend.statistics import ask_statistics
@@ -104,10 +102,9 @@ async def _ask_all(settings: Settings) -> Answers:
     synthesizer = TritonSynthesizer(settings)
     try:
         refused: Answers = {**await synthesizer.probe_all()}
-        async with httpx.AsyncClient(trust_env=False) as http:
-            replicas = synthesizer.targets()
-            seconds = settings.connect_timeout_seconds + DEADLINE_SECONDS
-            answers = await asyncio.gather(*(_ask(each, http, seconds) for each in replicas))
+        replicas = synthesizer.targets()
+        seconds = settings.connect_timeout_seconds + DEADLINE_SECONDS
+        answers = await asyncio.gather(*(_ask(each, settings.models, seconds) for each in replicas))
     except SpeechError as error:
         return {settings.triton_address: error}
     finally:
@@ -117,10 +114,10 @@ async def _ask_all(settings: Settings) -> Answers:
 
 
 async def _ask(
-    replica: Target, http: httpx.AsyncClient, seconds: float
+    replica: Target, served: Sequence[str], seconds: float
 ) -> ReplicaStatistics | SpeechError:
     try:
-        return await ask_statistics(replace(replica, metrics_address=None), http, seconds)
+        return await ask_statistics(replica, served, seconds)
     except SpeechError as error:
         return error
 

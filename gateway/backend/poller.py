@@ -6,16 +6,21 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import httpx
 
-from gateway.backend.statistics import ReplicaStatistics, Target, ask_statistics
+from gateway.backend.statistics import (
+    ReplicaStatistics,
+    Target,
+    ask_metrics_page,
+    ask_statistics,
+)
 from gateway.errors import SpeechError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
 log = logging.getLogger("speech.triton")
 
@@ -25,7 +30,11 @@ DEADLINE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The outcome of asking a replica once; `taken_at_seconds` is monotonic time."""
+    """The outcome of asking a replica once.
+
+    `taken_at_seconds`, monotonic time, is when the statistics were there, and
+    `duration_seconds` how long that took; the metrics page may have taken longer.
+    """
 
     replica: str
     taken_at_seconds: float
@@ -33,6 +42,7 @@ class Snapshot:
     statistics: ReplicaStatistics | None
     error: SpeechError | None = None
     """Why there are no statistics."""
+    metrics_page: str = ""
 
 
 class Board(Protocol):
@@ -46,17 +56,22 @@ class Board(Protocol):
 
 
 class StatisticsPoller:
-    """Polls the replicas there are at the time, all at once. Make it inside the event loop."""
+    """Polls the replicas there are at the time, all at once. Make it inside the event loop.
+
+    `served` are the models that should be ready on each.
+    """
 
     def __init__(
         self,
         replicas: Callable[[], Collection[Target]],
         board: Board,
+        served: Sequence[str],
         interval_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._replicas = replicas
         self._board = board
+        self._served = served
         self._interval_seconds = interval_seconds
         # A round is over before the next is due, so one that hangs delays no other.
         self._deadline_seconds = min(DEADLINE_SECONDS, interval_seconds)
@@ -80,8 +95,14 @@ class StatisticsPoller:
 
     async def poll(self) -> None:
         """Ask every replica once."""
-        await asyncio.gather(*map(self._ask, self._replicas()))
+        replicas = self._replicas()
+        outcomes = await asyncio.gather(*map(self._ask, replicas), return_exceptions=True)
         self._keep(self._replicas())
+        for replica, outcome in zip(replicas, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                # A fault of ours with one must not keep the others from being shown.
+                fields = {"fields": {"replica": replica.name}}
+                log.error("triton.poll_failed", exc_info=outcome, extra=fields)
 
     async def _run(self) -> None:
         while True:
@@ -94,23 +115,28 @@ class StatisticsPoller:
             await asyncio.sleep(max(0.0, started_at + self._interval_seconds - self._clock()))
 
     async def _ask(self, replica: Target) -> None:
-        started_at = self._clock()
-        statistics, error = None, None
-        try:
-            statistics = await ask_statistics(replica, self._http, self._deadline_seconds)
-        except SpeechError as reason:
-            error = reason
-        now = self._clock()
-        snapshot = Snapshot(replica.name, now, now - started_at, statistics, error)
-        page_error = statistics.metrics_error if statistics else ""
+        snapshot, (page, page_error) = await asyncio.gather(
+            self._ask_statistics(replica),
+            ask_metrics_page(replica.metrics_address, self._http, self._deadline_seconds),
+        )
         # One at a time, with a turn for requests after each: it takes milliseconds.
         async with self._turn:
             try:
-                self._board.update(snapshot)
+                self._board.update(replace(snapshot, metrics_page=page))
             except ValueError as reason:
                 page_error = f"http://{replica.metrics_address}/metrics: {reason}"
             await asyncio.sleep(0)
-        self._log_change(replica.name, error, page_error)
+        self._log_change(replica.name, snapshot.error, page_error)
+
+    async def _ask_statistics(self, replica: Target) -> Snapshot:
+        started_at = self._clock()
+        statistics, error = None, None
+        try:
+            statistics = await ask_statistics(replica, self._served, self._deadline_seconds)
+        except SpeechError as reason:
+            error = reason
+        now = self._clock()
+        return Snapshot(replica.name, now, now - started_at, statistics, error)
 
     def _keep(self, replicas: Collection[Target]) -> None:
         names = {replica.name for replica in replicas}

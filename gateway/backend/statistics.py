@@ -6,7 +6,7 @@ All figures are cumulative since the model's version was loaded: a reload or a r
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
@@ -17,7 +17,7 @@ from gateway.backend.classify import classify
 from gateway.errors import BackendUnavailableError, MisconfiguredError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
 STAGES = (
     *("success", "fail", "queue"),
@@ -91,12 +91,16 @@ class ModelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """A model of the repository, loaded or not; `reason` is Triton's."""
+    """A model of the repository, loaded or not; `reason` is Triton's.
+
+    `is_wanted`: it should be ready, since Triton was to load it or the gateway serves it.
+    """
 
     name: str
     version: str
     is_ready: bool
     reason: str = ""
+    is_wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +111,15 @@ class ReplicaStatistics:
     version: str
     models: tuple[ModelStatistics, ...]
     states: tuple[ModelState, ...]
-    metrics_page: str = ""
-    metrics_error: str = ""
-    """Why there is no metrics page although its address is known."""
 
 
 async def ask_statistics(
-    replica: Target, http: httpx.AsyncClient, timeout_seconds: float
+    replica: Target, served: Sequence[str], timeout_seconds: float
 ) -> ReplicaStatistics:
-    """Ask everything at once; raises SpeechError if the statistics are not there in that time."""
+    """Ask everything at once; raises SpeechError if the statistics are not there in that time.
+
+    `served` are the models that should be ready there.
+    """
     stub = replica.stub
 
     async def ask(method: Any, request: Any) -> Any:
@@ -126,31 +130,33 @@ async def ask_statistics(
         except grpc.aio.UsageError as error:
             raise BackendUnavailableError("the channel to Triton is closed") from error
 
-    answers: Any = await asyncio.gather(
+    statistics, server, metadata, index, *answers = await _all(
         ask(stub.ModelStatistics, service_pb2.ModelStatisticsRequest()),
         ask(stub.ServerReady, service_pb2.ServerReadyRequest()),
         _if_permitted(ask(stub.ServerMetadata, service_pb2.ServerMetadataRequest())),
         _if_permitted(ask(stub.RepositoryIndex, service_pb2.RepositoryIndexRequest())),
-        _metrics_page(replica.metrics_address, http, timeout_seconds),
-        # All end within the time, so that none is left behind when one fails.
-        return_exceptions=True,
+        *(ask(stub.ModelReady, service_pb2.ModelReadyRequest(name=name)) for name in served),
     )
+    models = tuple(_model(message) for message in statistics.model_stats)
+    readiness = {name: answer.ready for name, answer in zip(served, answers, strict=True)}
+    return ReplicaStatistics(
+        is_ready=server.ready,
+        version=metadata.version if metadata else "",
+        models=models,
+        states=_states(_listed(index, models), readiness),
+    )
+
+
+async def _all(*questions: Coroutine[Any, Any, Any]) -> list[Any]:
+    # All end within their time, so that none is left behind when one fails.
+    answers = await asyncio.gather(*questions, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, asyncio.CancelledError):
             # Of a call, by gRPC: were it this task, it would not have come here.
             raise BackendUnavailableError("the channel to Triton was closed")
         if isinstance(answer, BaseException):
             raise answer
-    statistics, server, metadata, index, (page, error) = answers
-    models = tuple(_model(message) for message in statistics.model_stats)
-    return ReplicaStatistics(
-        is_ready=server.ready,
-        version=metadata.version if metadata else "",
-        models=models,
-        states=_states(index, models),
-        metrics_page=page,
-        metrics_error=error,
-    )
+    return answers
 
 
 async def _if_permitted(asking: Any) -> Any:
@@ -161,18 +167,21 @@ async def _if_permitted(asking: Any) -> Any:
         return None
 
 
-async def _metrics_page(
-    address: str | None, http: httpx.AsyncClient, seconds: float
+async def ask_metrics_page(
+    address: str | None, http: httpx.AsyncClient, timeout_seconds: float
 ) -> tuple[str, str]:
+    """Return the text of a Triton's metrics page, and why there is none if that is not so."""
     if address is None:
         return "", ""
+    url = f"http://{address}/metrics"
     try:
-        response = await asyncio.wait_for(http.get(f"http://{address}/metrics"), seconds)
+        response = await asyncio.wait_for(http.get(url), timeout_seconds)
         return response.raise_for_status().text, ""
     except asyncio.TimeoutError:
-        return "", f"http://{address}/metrics: nothing within {seconds:g} s"
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return "", f"http://{address}/metrics: {error or type(error).__name__}"
+        return "", f"{url}: nothing within {timeout_seconds:g} s"
+    # The last is for a name that cannot be one.
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        return "", f"{url}: {error or type(error).__name__}"
 
 
 def _model(message: Any) -> ModelStatistics:
@@ -202,11 +211,31 @@ def _durations(message: Any, stages: Sequence[str]) -> dict[str, Duration]:
     return {stage: Duration(part.count, part.ns / 1e9) for stage, part in parts}
 
 
-def _states(index: Any, models: Sequence[ModelStatistics]) -> tuple[ModelState, ...]:
+def _listed(index: Any, models: Sequence[ModelStatistics]) -> list[ModelState]:
     if index is None:
         # Triton has statistics of the models that are ready, and of no others.
-        return tuple(ModelState(model.name, model.version, is_ready=True) for model in models)
-    return tuple(
-        ModelState(model.name, model.version, model.state == "READY", model.reason)
+        return [ModelState(model.name, model.version, is_ready=True) for model in models]
+    return [
+        ModelState(
+            model.name,
+            model.version,
+            is_ready=model.state == "READY",
+            reason=model.reason,
+            # One that was never asked for has no state.
+            is_wanted=bool(model.state) and model.reason != "unloaded",
+        )
         for model in index.models
-    )
+    ]
+
+
+def _states(listed: list[ModelState], readiness: dict[str, bool]) -> tuple[ModelState, ...]:
+    """Return the states that are listed, and those of the models that must be ready."""
+    states = []
+    for state in listed:
+        is_missed = not readiness.get(state.name, True)
+        states.append(replace(state, is_ready=False, is_wanted=True) if is_missed else state)
+    wanted = {state.name for state in states if state.is_wanted}
+    for name in readiness.keys() - wanted:
+        reason = "" if readiness[name] else "it is not there, or not loaded"
+        states.append(ModelState(name, "", readiness[name], reason))
+    return tuple(states)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from gateway.backend.poller import DEADLINE_SECONDS
 from gateway.backend.statistics import ask_statistics
 from gateway.backend.triton import TritonSynthesizer
@@ -24,7 +22,6 @@ class StatisticsReader:
     def __init__(self, address: str) -> None:
         settings = load_settings(triton_address=address, triton_metrics_address="")
         self._synthesizer = TritonSynthesizer(settings)
-        self._http = httpx.AsyncClient(trust_env=False)
         self._patience_seconds = settings.connect_timeout_seconds + DEADLINE_SECONDS
 
     async def read(self) -> ReplicaStatistics:
@@ -32,11 +29,10 @@ class StatisticsReader:
         for error in (await self._synthesizer.probe_all()).values():
             raise error
         [target] = self._synthesizer.targets()
-        return await ask_statistics(target, self._http, self._patience_seconds)
+        return await ask_statistics(target, (), self._patience_seconds)
 
     async def aclose(self) -> None:
         """Close the connection."""
-        await self._http.aclose()
         await self._synthesizer.aclose()
 
 

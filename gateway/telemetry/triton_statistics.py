@@ -28,11 +28,16 @@ AGE = Family(
     "gauge",
     "Since the replica last gave its statistics; since it was first asked where it never did",
 )
-DURATION = Family("triton_snapshot_duration_seconds", "gauge", "How long asking took the last time")
+DURATION = Family(
+    "triton_snapshot_duration_seconds",
+    "gauge",
+    "How long the statistics took the last time, without the metrics page",
+)
 READY = Family(
     "triton_model_ready",
     "gauge",
-    "1 where the model can be used, else 0; a model whose process died may still be 1",
+    "1 where a model that is served here, or was to be loaded, can be used, else 0; one whose "
+    "process died may still be 1",
 )
 REQUESTS = Family(
     "triton_inference_requests_total",
@@ -117,7 +122,7 @@ class TritonStatistics:
             return
         shown.answered_at_seconds = snapshot.taken_at_seconds
         _add_statistics(lines, statistics, name)
-        lines.extend(native_lines(statistics.metrics_page, NATIVE_PREFIXES, replica=name))
+        lines.extend(native_lines(snapshot.metrics_page, NATIVE_PREFIXES, replica=name))
 
     def keep(self, names: Collection[str]) -> None:
         """Show the replicas of these names, and no others."""
@@ -132,7 +137,7 @@ class TritonStatistics:
 
 
 def _add_statistics(lines: Lines, statistics: ReplicaStatistics, replica: str) -> None:
-    for state in statistics.states:
+    for state in (state for state in statistics.states if state.is_wanted):
         labels = {"replica": replica, "model": state.name, "version": state.version}
         lines.add(READY, state.is_ready, **labels)
     for model in statistics.models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.script import WAIT_SECONDS
@@ -12,6 +13,8 @@ from fakes.service import RunningService
 from fakes.statistics import FakeMetricsPage, model_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fakes.triton import FakeTriton
 
 OFTEN = {"statistics_interval_seconds": 0.2}
@@ -64,6 +67,31 @@ def test_a_triton_that_dies_and_comes_back_is_followed(triton: FakeTriton) -> No
     assert "triton_inferences_total" not in down
     assert "triton_model_ready" not in down
     assert older["triton_snapshot_age_seconds"] > down["triton_snapshot_age_seconds"] > 0
+
+
+@pytest.mark.parametrize("refused", [frozenset(), frozenset({"RepositoryIndex"})])
+def test_a_model_that_is_served_but_not_loaded_is_not_ready(
+    triton: FakeTriton, refused: frozenset[str]
+) -> None:
+    triton.statistics.refused = refused
+
+    with RunningService(triton, models="hibari,vocoder", **OFTEN) as service:
+        wait_for(service, triton_up=1)
+
+        assert service.metric("triton_model_ready", model="hibari") == 1
+        assert service.metric("triton_model_ready", model="vocoder") == 0
+
+
+def test_the_tokenizer_must_be_ready_where_a_voice_is_a_recording(
+    spark: FakeTriton, serve: Callable[..., RunningService]
+) -> None:
+    spark.tokenizer = None
+
+    with serve(**OFTEN) as service:
+        wait_for(service, triton_up=1)
+
+        assert service.metric("triton_model_ready", model="spark_tts") == 1
+        assert service.metric("triton_model_ready", model="audio_tokenizer") == 0
 
 
 def test_a_triton_that_hangs_is_down_and_the_service_speaks(triton: FakeTriton) -> None:

@@ -54,7 +54,8 @@ class FakeStatistics:
     """What it answers; a test changes it at any time.
 
     `models` are figures (one without any of each model unless set), `unready` the names and
-    reasons of models that are not loaded, `refused` the methods that need a key.
+    reasons of models that are not loaded, `never_loaded` those that nobody asked for, `refused`
+    the methods that need a key.
     """
 
     version: str = "2.51.0"
@@ -62,6 +63,7 @@ class FakeStatistics:
     is_hanging: bool = False
     models: list[Any] | None = None
     unready: dict[str, str] = field(default_factory=dict)
+    never_loaded: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()
 
 
@@ -94,6 +96,8 @@ class StatisticsServicer(service_pb2_grpc.GRPCInferenceServiceServicer):
             answer.models.add(name=figures.name, version=figures.version, state="READY")
         for name, reason in self.statistics.unready.items():
             answer.models.add(name=name, version="1", state="UNAVAILABLE", reason=reason)
+        for name in self.statistics.never_loaded:
+            answer.models.add(name=name)
         return answer
 
     def _figures(self) -> list[Any]:

@@ -44,7 +44,7 @@ def start_engine(ports: Ports, *options: str) -> Process:
     return engine
 
 
-def start_gateway(ports: Ports, *others: Ports) -> Process:
+def start_gateway(ports: Ports, *others: Ports, **settings: str) -> Process:
     """Start the HTTP service, in front of the other Tritons too; return once it listens."""
     tritons = ",".join(each.triton for each in (ports, *others))
     page = "" if others else f"127.0.0.1:{ports.metrics}"  # The setting is for one Triton.
@@ -63,6 +63,7 @@ def start_gateway(ports: Ports, *others: Ports) -> Process:
             "SPEECH_STATISTICS_INTERVAL_SECONDS": str(POLL_SECONDS),
             "SPEECH_TRITON_METRICS_ADDRESS": page,
             "PATH": "/usr/bin:/bin",
+            **settings,
         },
     )
     gateway.wait_for("Uvicorn running")

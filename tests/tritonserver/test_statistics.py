@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from tritonserver.conftest import start_gateway
+from tritonserver.processes import free_ports, metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +22,7 @@ STAGES = {
     "compute_infer": "compute_infer",
     "compute_output": "compute_output",
 }
+MODELS = ("hibari", "vocoder")
 SOON_SECONDS = 10.0
 """Ten polls, for a machine that is busy; here it takes one."""
 
@@ -91,6 +96,21 @@ def test_our_figures_are_tritons_own_before_and_after_a_restart(
     assert before["failed"] == 0
     assert ("triton_inferences_total",) not in down
     assert 1 <= after["succeeded"] < before["succeeded"]
+
+
+def test_a_model_that_triton_does_not_have_is_not_ready(
+    own_stack: Any, until: Callable[[Callable[[], bool], float], float]
+) -> None:
+    """Our engine keeps its list of models to itself, so each is asked for by its name."""
+    ports = replace(own_stack.ports, http=free_ports().http)
+    gateway = start_gateway(ports, SPEECH_MODELS="hibari,vocoder")
+    try:
+        until(lambda: ("triton_up",) in figures(ports.http), SOON_SECONDS)
+        ready = {name: metric(ports.http, "triton_model_ready", model=name) for name in MODELS}
+    finally:
+        gateway.stop()
+
+    assert ready == {"hibari": 1, "vocoder": 0}
 
 
 def test_the_machines_figures_are_shown_and_the_models_not_twice(

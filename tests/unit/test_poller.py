@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from gateway.backend.statistics import Target
 from gateway.errors import BackendTimeoutError, BackendUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator
 
 WAIT_SECONDS = 10.0
 
@@ -28,12 +30,15 @@ class Board:
 
     def __init__(self) -> None:
         self.snapshots: dict[str, Snapshot] = {}
+        self.broken: str | None = None
         self._changed = asyncio.Event()
 
     def update(self, snapshot: Snapshot) -> None:
         self.snapshots[snapshot.replica] = snapshot
         self._changed.set()
-        if snapshot.statistics and "<html>" in snapshot.statistics.metrics_page:
+        if snapshot.replica == self.broken:
+            raise RuntimeError("a fault")
+        if "<html>" in snapshot.metrics_page:
             raise ValueError("could not parse <html>")
 
     def keep(self, names: Collection[str]) -> None:
@@ -57,7 +62,9 @@ class World:
         self._stubs: dict[str, Any] = {}
 
     @asynccontextmanager
-    async def polled(self, interval_seconds: float = 30.0) -> AsyncIterator[StatisticsPoller]:
+    async def polled(
+        self, interval_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ) -> AsyncIterator[StatisticsPoller]:
         """Give a poller that asks when it is told to."""
         async with (
             grpc.aio.insecure_channel(self.a.address) as a,
@@ -65,7 +72,7 @@ class World:
         ):
             stub = service_pb2_grpc.GRPCInferenceServiceStub
             self._stubs = {"a": stub(a), "b": stub(b)}
-            poller = StatisticsPoller(self._replicas, self.board, interval_seconds)
+            poller = StatisticsPoller(self._replicas, self.board, (), interval_seconds, clock)
             try:
                 yield poller
             finally:
@@ -191,6 +198,36 @@ def test_a_fault_in_one_round_is_logged_and_the_next_is_made(
     assert caplog.records[0].exc_info
 
 
+def test_a_fault_with_one_replica_is_logged_and_the_others_are_shown(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.board.broken = "a"
+
+    snapshots = world.poll()
+
+    assert snapshots["b"].statistics is not None
+    [record] = caplog.records
+    assert record.getMessage() == "triton.poll_failed"
+    assert fields_of(record) == {"replica": "a"}
+    assert record.exc_info
+
+
+def test_a_slow_metrics_page_makes_no_statistics_old_or_slow(world: World) -> None:
+    moments = iter((10.0, 10.5, 20.0))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        world.names = ["a"]
+        world.page_of_a = f"127.0.0.1:{silent.getsockname()[1]}"
+
+        async def once() -> None:
+            async with world.polled(0.3, clock=lambda: next(moments)) as poller:
+                await poller.poll()
+
+        asyncio.run(once())
+
+    snapshot = world.board.snapshots["a"]
+    assert (snapshot.taken_at_seconds, snapshot.duration_seconds) == (10.5, 0.5)
+
+
 def test_what_changes_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "speech.triton")
 
@@ -263,7 +300,7 @@ def test_requests_have_a_turn_between_two_snapshots() -> None:
     async def watch() -> None:
         nonlocal turns
         replicas = [Target(str(number), AtOnce()) for number in range(20)]
-        poller = StatisticsPoller(lambda: replicas, Counting(), 30.0)
+        poller = StatisticsPoller(lambda: replicas, Counting(), (), 30.0)
         polling = asyncio.create_task(poller.poll())
         while not polling.done():
             turns += 1

@@ -10,13 +10,14 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from fakes.statistics import FakeMetricsPage, model_statistics
-from fakes.triton import FakeTriton
+from fakes.triton import FakeTriton, Script
 from gateway.backend.statistics import (
     Duration,
     MemoryUsage,
     ModelState,
     ReplicaStatistics,
     Target,
+    ask_metrics_page,
     ask_statistics,
 )
 from gateway.errors import BackendTimeoutError, BackendUnavailableError, MisconfiguredError
@@ -31,16 +32,19 @@ def page() -> Iterator[FakeMetricsPage]:
         yield fake
 
 
-def ask(
-    triton: FakeTriton, metrics_address: str | None = None, seconds: float = 5.0
-) -> ReplicaStatistics:
+def ask(triton: FakeTriton, *served: str, seconds: float = 5.0) -> ReplicaStatistics:
     async def asking() -> ReplicaStatistics:
-        async with (
-            grpc.aio.insecure_channel(triton.address) as channel,
-            httpx.AsyncClient(trust_env=False) as http,
-        ):
+        async with grpc.aio.insecure_channel(triton.address) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            return await ask_statistics(Target("one", stub, metrics_address), http, seconds)
+            return await ask_statistics(Target("one", stub), served, seconds)
+
+    return asyncio.run(asking())
+
+
+def ask_page(address: str, seconds: float = 5.0) -> tuple[str, str]:
+    async def asking() -> tuple[str, str]:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            return await ask_metrics_page(address, http, seconds)
 
     return asyncio.run(asking())
 
@@ -83,9 +87,55 @@ def test_a_model_that_is_not_loaded_is_named_with_the_reason(triton: FakeTriton)
 
     assert statistics.states == (
         ModelState("hibari", "1", is_ready=True),
-        ModelState("vocoder", "1", is_ready=False, reason="unloaded"),
+        ModelState("vocoder", "1", is_ready=False, reason="unloaded", is_wanted=False),
     )
     assert [model.name for model in statistics.models] == ["hibari"]
+
+
+NOT_THERE = "it is not there, or not loaded"
+
+
+@pytest.mark.parametrize("refused", [frozenset(), frozenset({"RepositoryIndex"})])
+def test_a_model_that_is_served_is_asked_for_even_where_triton_does_not_list_it(
+    triton: FakeTriton, refused: frozenset[str]
+) -> None:
+    triton.statistics.refused = refused
+
+    statistics = ask(triton, "hibari", "vocoder")
+
+    assert statistics.states == (
+        ModelState("hibari", "1", is_ready=True),
+        ModelState("vocoder", "", is_ready=False, reason=NOT_THERE),
+    )
+
+
+def test_a_model_that_is_served_is_wanted_even_if_it_was_unloaded(triton: FakeTriton) -> None:
+    triton.statistics.models = []
+    triton.statistics.unready = {"vocoder": "unloaded"}
+    triton.statistics.never_loaded = ("llm",)
+
+    statistics = ask(triton, "hibari", "vocoder")
+
+    assert statistics.states == (
+        ModelState("vocoder", "1", is_ready=False, reason="unloaded"),
+        ModelState("llm", "", is_ready=False, is_wanted=False),
+        ModelState("hibari", "", is_ready=True),
+    )
+
+
+def test_a_model_that_could_not_be_loaded_is_wanted(triton: FakeTriton) -> None:
+    triton.statistics.unready = {"vocoder": "Internal: no such checkpoint"}
+
+    [_, state] = ask(triton).states
+
+    assert state.is_wanted
+    assert not state.is_ready
+
+
+def test_a_model_that_is_listed_but_not_ready_is_not_ready(triton: FakeTriton) -> None:
+    triton.script = Script(is_ready=False)
+
+    assert ask(triton, "hibari").states == (ModelState("hibari", "1", is_ready=False),)
 
 
 def test_what_triton_keeps_to_itself_is_done_without(triton: FakeTriton) -> None:
@@ -128,50 +178,50 @@ def test_a_channel_that_is_closed_is_an_error_and_no_cancellation(
     triton.statistics.is_hanging = True
 
     async def asking() -> None:
-        async with httpx.AsyncClient(trust_env=False) as http:
-            channel = grpc.aio.insecure_channel(triton.address)
-            await channel.channel_ready()
-            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            asked: Any = ask_statistics(Target("one", stub), http, 5.0)
-            if is_asked_before:
-                asked = asyncio.ensure_future(asked)
-                await stub.ServerReady(service_pb2.ServerReadyRequest())
-            await channel.close()
-            await asked
+        channel = grpc.aio.insecure_channel(triton.address)
+        await channel.channel_ready()
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        asked: Any = ask_statistics(Target("one", stub), (), 5.0)
+        if is_asked_before:
+            asked = asyncio.ensure_future(asked)
+            await stub.ServerReady(service_pb2.ServerReadyRequest())
+        await channel.close()
+        await asked
 
     with pytest.raises(BackendUnavailableError, match="closed"):
         asyncio.run(asking())
 
 
-def test_the_metrics_page_comes_with_it(triton: FakeTriton, page: FakeMetricsPage) -> None:
-    statistics = ask(triton, page.address)
-
-    assert (statistics.metrics_page, statistics.metrics_error) == (page.text, "")
+def test_the_metrics_page_is_its_text(page: FakeMetricsPage) -> None:
+    assert ask_page(page.address) == (page.text, "")
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
-    [("{page}", "500 Internal Server Error"), ("{closed}", "failed"), ("host:80 80", "Invalid")],
+    [
+        ("{page}", "500 Internal Server Error"),
+        ("{closed}", "failed"),
+        ("host:80 80", "Invalid"),
+        ("xn--:80", "Malformed"),
+    ],
 )
-def test_the_statistics_come_without_a_metrics_page_too(
-    triton: FakeTriton, page: FakeMetricsPage, address: str, words: str
+def test_why_there_is_no_metrics_page_is_said(
+    page: FakeMetricsPage, address: str, words: str
 ) -> None:
     page.status = 500
     with FakeTriton() as gone:
         closed = gone.address
 
-    statistics = ask(triton, address.format(page=page.address, closed=closed))
+    text, error = ask_page(address.format(page=page.address, closed=closed))
 
-    assert len(statistics.models) == 1
-    assert statistics.metrics_page == ""
-    assert words in statistics.metrics_error
-    assert "/metrics" in statistics.metrics_error
+    assert text == ""
+    assert words in error
+    assert "/metrics" in error
 
 
-def test_a_metrics_page_that_hangs_is_waited_for_no_longer_than_told(triton: FakeTriton) -> None:
+def test_a_metrics_page_that_hangs_is_waited_for_no_longer_than_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        statistics = ask(triton, address, seconds=0.3)
+        text, error = ask_page(address, seconds=0.3)
 
-    assert statistics.metrics_error == f"http://{address}/metrics: nothing within 0.3 s"
-    assert len(statistics.models) == 1
+    assert (text, error) == ("", f"http://{address}/metrics: nothing within 0.3 s")

@@ -50,7 +50,11 @@ STATISTICS = ReplicaStatistics(
     is_ready=True,
     version="2.51.0",
     models=(MODEL,),
-    states=(ModelState("hibari", "1", is_ready=True), ModelState("llm", "2", is_ready=False)),
+    states=(
+        ModelState("hibari", "1", is_ready=True),
+        ModelState("llm", "2", is_ready=False),
+        ModelState("old", "1", is_ready=False, reason="unloaded", is_wanted=False),
+    ),
 )
 
 
@@ -121,6 +125,12 @@ def test_each_figure_is_shown_in_base_units(
     board.update(snapshot())
 
     assert samples(board, name)[labels] == value
+
+
+def test_a_model_that_nobody_wants_is_not_missed(board: TritonStatistics) -> None:
+    board.update(snapshot())
+
+    assert {labels[0] for labels in samples(board, "triton_model_ready")} == {"hibari", "llm"}
 
 
 def test_every_family_is_described_before_there_is_any_figure(board: TritonStatistics) -> None:
@@ -230,7 +240,7 @@ def test_a_page_that_is_none_is_an_error_and_the_statistics_are_shown(
     board: TritonStatistics, page: str
 ) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  the parser's words
-        board.update(snapshot(replace(STATISTICS, metrics_page=page)))
+        board.update(replace(snapshot(), metrics_page=page))
 
     assert samples(board, "triton_up") == {("a:1",): 1}
     assert samples(board, "triton_inferences_total") == {("hibari", "a:1", "1"): 8}
