@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from gateway.backend.stream import StreamLimits
     from gateway.backend.tokenizer import TokenizerContract
     from gateway.settings import Settings
-    from gateway.speech.deadline import Deadline
     from gateway.speech.synthesizer import CallContext
     from gateway.speech.types import VoiceTokens
     from speech_wire import PcmChunk, SynthesisRequest
@@ -115,13 +114,15 @@ class Replica:
         except NoConnectionError as error:
             raise self._located(error) from error
 
-    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+    async def tokenise(self, samples: npt.NDArray[np.float32], context: CallContext) -> VoiceTokens:
         """See Synthesizer.tokenise."""
         contract = await self.tokenizer()
         message = contract.request(samples)
         try:
             answer = await self.stub.ModelInfer(
-                message, timeout=deadline.remaining_seconds(), metadata=self._metadata
+                message,
+                timeout=context.deadline.remaining_seconds(),
+                metadata=(*self._metadata, *context.span.headers()),
             )
         except grpc.aio.AioRpcError as error:
             self._tokenizer = None

@@ -144,7 +144,8 @@ class Roster:
         _log("replica.added", replica.name, logging.INFO, address=address.target)
         self.refused.pop(address.id, None)
         self._present[replica.name] = replica
-        self._counts.start_at_zero(self._settings.models, replica.name)
+        models = (*self._settings.models, self._settings.tokenizer_model)
+        self._counts.start_at_zero(models, replica.name)
         self._watching[replica.name] = asyncio.create_task(self._watch(replica))
 
     def _remove(self, replica: Replica) -> None:

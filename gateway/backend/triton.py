@@ -46,6 +46,7 @@ class TritonSynthesizer:
 
     def __init__(self, settings: Settings, way: Way | None = None) -> None:
         self._models = settings.models
+        self._tokenizer_model = settings.tokenizer_model
         self._first_wait_seconds = settings.admission_wait_seconds
         self._later_wait_seconds = settings.first_audio_timeout_seconds
         self.counts = UpstreamCounts()
@@ -124,20 +125,33 @@ class TritonSynthesizer:
                 attempts.append(error)
         raise attempts[0]
 
-    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+    async def tokenise(self, samples: npt.NDArray[np.float32], context: CallContext) -> VoiceTokens:
         """See Synthesizer.tokenise."""
         name = await self.tokenizer()
-        attempts = Attempts(deadline)
+        attempts = Attempts(context.deadline)
         for replica in await self._replicas.answering():
             try:
                 if (await replica.tokenizer()).name != name:
                     continue
-                with self._replicas.call(replica, deadline):
-                    return await replica.tokenise(samples, deadline)
+                return await self._tokenise(replica, samples, context)
             except SpeechError as error:
                 if not attempts.may_go_on(replica, error):
                     raise
         raise attempts.error
+
+    async def _tokenise(
+        self, replica: Replica, samples: npt.NDArray[np.float32], context: CallContext
+    ) -> VoiceTokens:
+        model = self._tokenizer_model
+        call = context.span.child(
+            "triton.tokenise", is_call=True, model=model, replica=replica.name
+        )
+        with (
+            self._replicas.call(replica, context.deadline),
+            self.counts.call(model, replica.name),
+            call as span,
+        ):
+            return await replica.tokenise(samples, replace(context, span=span))
 
     async def unready(self) -> dict[str, SpeechError]:
         """See Synthesizer.unready."""

@@ -57,7 +57,7 @@ class Speaker:
             return self._synthesizer.stream(voice.model, asked, context)
 
         if isinstance(voice.source, Reference):
-            chunks = stream(await self._cloned(voice, voice.source, request, context.deadline))
+            chunks = stream(await self._cloned(voice, voice.source, request, context))
         elif isinstance(voice.source, Labels):
             chunks = self._speak_made(voice, voice.source, request, context.deadline, stream)
         else:
@@ -67,9 +67,9 @@ class Speaker:
                 yield chunk
 
     async def _cloned(
-        self, voice: Voice, reference: Reference, request: SynthesisRequest, deadline: Deadline
+        self, voice: Voice, reference: Reference, request: SynthesisRequest, context: CallContext
     ) -> SynthesisRequest:
-        transcript = reference.transcript
+        transcript, deadline = reference.transcript, context.deadline
         if not await self._synthesizer.takes(voice.model, "global_tokens", deadline):
             await self._check_takes(voice, deadline, "reference_wav", "reference_text")
             if transcript is None:
@@ -79,10 +79,10 @@ class Speaker:
                 )
             return replace(request, reference_wav=reference.samples, reference_text=transcript)
         if transcript is None:
-            tokens = await self._tokens(voice, reference)
+            tokens = await self._tokens(voice, reference, context)
             return replace(request, global_tokens=tokens.global_tokens)
         await self._check_takes(voice, deadline, "semantic_tokens", "reference_text")
-        tokens = await self._tokens(voice, reference)
+        tokens = await self._tokens(voice, reference, context)
         return replace(
             request,
             global_tokens=tokens.global_tokens,
@@ -90,21 +90,26 @@ class Speaker:
             reference_text=transcript,
         )
 
-    async def _tokens(self, voice: Voice, reference: Reference) -> VoiceTokens:
+    async def _tokens(
+        self, voice: Voice, reference: Reference, context: CallContext
+    ) -> VoiceTokens:
         tokenizer = await self._synthesizer.tokenizer()
         key = cache_key("reference", tokenizer, reference.digest)
         if key not in self._tokenising:
-            task = asyncio.create_task(self._tokenise(key, voice, reference))
+            task = asyncio.create_task(self._tokenise(key, voice, reference, context))
             self._tokenising[key] = task
             task.add_done_callback(partial(self._tokenised, key))
         # Whoever leaves does not take the tokens from the others.
         return await asyncio.shield(self._tokenising[key])
 
-    async def _tokenise(self, key: str, voice: Voice, reference: Reference) -> VoiceTokens:
+    async def _tokenise(
+        self, key: str, voice: Voice, reference: Reference, context: CallContext
+    ) -> VoiceTokens:
         if tokens := await self._cache.get(key):
             return tokens
-        deadline = Deadline.after(self._tokenise_seconds)
-        tokens = await self._synthesizer.tokenise(reference.samples, deadline)
+        # In the trace it is a part of the request that came first; its time is its own.
+        context = replace(context, deadline=Deadline.after(self._tokenise_seconds))
+        tokens = await self._synthesizer.tokenise(reference.samples, context)
         await self._cache.put(key, _label(voice), tokens)
         return tokens
 

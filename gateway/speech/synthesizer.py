@@ -72,7 +72,7 @@ class Synthesizer(Protocol):
     async def tokenizer(self) -> str:
         """Return the name of what tokenises recordings, with its weights'; raises SpeechError."""
 
-    async def tokenise(self, samples: npt.NDArray[np.float32], deadline: Deadline) -> VoiceTokens:
+    async def tokenise(self, samples: npt.NDArray[np.float32], context: CallContext) -> VoiceTokens:
         """Return the tokens of a recording, float32 mono at 16 kHz; raises SpeechError."""
 
     async def unready(self) -> dict[str, SpeechError]:

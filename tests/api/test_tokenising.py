@@ -9,6 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
+from fakes.collector import FakeCollector
 from fakes.service import assert_ended, message_of
 from fakes.tokenizer import FakeTokenizer
 from fakes.triton import Gate
@@ -171,6 +172,31 @@ def test_a_failure_is_said_and_not_remembered(
         spark.tokenizer = FakeTokenizer()
         assert service.say(**ANNA).status_code == 200
         assert_ended(service, spark, failed=1, finished=1)
+
+
+def test_a_run_that_fails_is_counted_as_a_call_to_triton(spark: FakeTriton, serve: Serve) -> None:
+    labels = {"model": "audio_tokenizer", "class": "failed"}
+
+    with serve() as service:
+        service.wait_state(spark.address, "ready")
+        before = service.metric("speech_upstream_errors_total", **labels)
+        spark.tokenizer = FakeTokenizer(status=(grpc.StatusCode.INTERNAL, "boom"))
+        assert service.say(**ANNA).status_code == 502
+        after = service.metric("speech_upstream_errors_total", **labels)
+
+    assert (before, after) == (0, 1)
+
+
+def test_a_run_is_in_the_trace_of_who_came_first(spark: FakeTriton, serve: Serve) -> None:
+    with FakeCollector() as collector, serve(otlp_endpoint=collector.endpoint) as service:
+        for _ in range(2):
+            assert service.say(**ANNA).status_code == 200
+
+    [run] = [span for span in collector.spans if span.name == "triton.tokenise"]
+    segment = next(span for span in collector.spans if span.name == "speech.segment")
+    assert run.parent_id == segment.span_id
+    assert run.attributes["speech.model"] == "audio_tokenizer"
+    assert run.attributes["speech.replica"] == spark.address
 
 
 def test_a_model_that_is_no_tokenizer_is_named(serve: Serve) -> None:
