@@ -78,14 +78,14 @@ def _tracer(endpoint: str) -> OtlpTracer | None:
 def _add_middleware(app: FastAPI, settings: Settings, tracer: OtlpTracer | None) -> None:
     """Add what lies around the routes, from the inside out."""
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    if tracer is not None:  # Inside the keys: nobody without one writes spans.
+        app.add_middleware(TraceRequest, tracer=tracer)
     app.add_middleware(
         RequireKey, keys=settings.known_keys, open_without_key=settings.open_without_key
     )
     # Starlette has one of its own outside of all that is added, where an answer would have
     # neither its id nor what lets a browser read it.
     app.add_middleware(ServerErrorMiddleware, handler=envelope.unexpected_error)
-    if tracer is not None:
-        app.add_middleware(TraceRequest, tracer=tracer)
     app.add_middleware(RequestId)
     if settings.root_path:
         app.add_middleware(RootPath, root_path=settings.root_path)
