@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import logging
 import math
+import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -27,11 +29,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("speech")
 
 FAILED = 1
+READER_GONE = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    try:
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has left; what is still to be written has to go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    return code
+
+
+def _main(words: Sequence[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(words)
+    after_dashes = list(words)[list(words).index("--") + 1 :] if "--" in words else []
+    if getattr(options, "command", []) not in ([], after_dashes):
+        parser.error("a command stands after two dashes: stats -- COMMAND")
     try:
         for warning in unknown_settings():
             print(f"warning: {warning}", file=sys.stderr)

@@ -104,8 +104,10 @@ def since(then: ReplicaStatistics, now: ReplicaStatistics) -> tuple[ReplicaStati
 
 
 def _counts_less(now: ModelStatistics, then: ModelStatistics) -> bool:
+    # The counts of a busy model soon outrun those of before; the seconds may not.
     return now.inferences < then.inferences or any(
-        now.stages[stage].count < duration.count for stage, duration in then.stages.items()
+        now.stages[stage].count < duration.count or now.stages[stage].seconds < duration.seconds
+        for stage, duration in then.stages.items()
     )
 
 

@@ -245,6 +245,38 @@ def test_a_model_that_was_loaded_anew_has_its_own_figures_and_a_note() -> None:
     assert notes == ["hibari was loaded anew; its figures are those since then"]
 
 
+def test_a_model_whose_counts_have_outrun_those_before_was_loaded_anew_all_the_same() -> None:
+    stages = {stage: Duration(30, 1.5) for stage in STAGES}
+    younger = replace(MODEL, inferences=30, executions=30, stages=stages)
+
+    meanwhile, notes = since(statistics(MODEL), statistics(younger))
+
+    assert meanwhile.models == (younger,)
+    assert len(notes) == 1
+
+
+def test_a_command_stands_after_two_dashes(triton: FakeTriton, tmp_path: Path) -> None:
+    done = stats(triton, sys.executable, folder=tmp_path)
+    of_both = stats(triton, sys.executable, "--", "-V", folder=tmp_path)
+
+    for refused in (done, of_both):
+        assert refused.returncode == 2
+        assert "stats -- COMMAND" in refused.stderr
+        assert "Python 3" not in refused.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--watch", "0.05", "--json")])
+def test_a_reader_who_leaves_is_no_error(triton: FakeTriton, options: tuple[str, ...]) -> None:
+    command = [*STATS, "--triton", triton.address, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout
+        assert running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+    assert running.returncode == 128 + signal.SIGPIPE
+
+
 def test_models_that_come_and_go_are_told() -> None:
     other = replace(MODEL, name="llm")
 
