@@ -187,16 +187,6 @@ def test_a_wrong_value_is_an_error_that_names_variable_and_value(
     assert WRONG[name].strip(" ,") in str(wrong.value)
 
 
-@pytest.mark.parametrize("text", ["0.05", "30.5", "inf", "nan"])
-def test_triton_is_asked_never_or_so_often_that_its_figures_are_new(
-    monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setenv("SPEECH_STATISTICS_INTERVAL_SECONDS", text)
-
-    with pytest.raises(SettingsError, match="SPEECH_STATISTICS_INTERVAL_SECONDS"):
-        load_settings()
-
-
 def test_all_wrong_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPEECH_PORT", "x")
     monkeypatch.setenv("SPEECH_LOG_LEVEL", "loud")
