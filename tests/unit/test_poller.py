@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import pytest
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2_grpc
 
 from fakes.statistics import FakeMetricsPage, model_statistics
 from fakes.triton import FakeTriton
@@ -274,39 +274,3 @@ def test_a_metrics_page_that_is_none_is_logged(
     assert page.address in fields_of(record)["detail"]
     assert words in fields_of(record)["detail"]
     assert snapshots["a"].statistics is not None
-
-
-class AtOnce:
-    """A Triton whose answers are all there in the same turn of the event loop."""
-
-    async def _answer(self, request: Any, timeout: float, metadata: Any) -> Any:
-        name = type(request).__name__.replace("Request", "Response")
-        assert timeout > 0
-        assert metadata == ()
-        return getattr(service_pb2, name)()
-
-    ModelStatistics = RepositoryIndex = ServerReady = ServerMetadata = _answer
-
-
-def test_requests_have_a_turn_between_two_snapshots() -> None:
-    """Each takes milliseconds to show; twenty without a break would be heard."""
-    turns, at = 0, []
-
-    class Counting(Board):
-        def update(self, snapshot: Snapshot) -> None:
-            super().update(snapshot)
-            at.append(turns)
-
-    async def watch() -> None:
-        nonlocal turns
-        replicas = [Target(str(number), AtOnce()) for number in range(20)]
-        poller = StatisticsPoller(lambda: replicas, Counting(), (), 30.0)
-        polling = asyncio.create_task(poller.poll())
-        while not polling.done():
-            turns += 1
-            await asyncio.sleep(0)
-        await poller.aclose()
-
-    asyncio.run(watch())
-
-    assert len(set(at)) == 20
