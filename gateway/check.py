@@ -133,4 +133,5 @@ class _Probe:
 
 
 def _explained(error: SpeechError) -> str:
-    return f"{error.message} ({error.detail})" if error.detail else error.message
+    detail = error.detail or error.said
+    return f"{error.message} ({detail})" if detail else error.message

@@ -66,6 +66,8 @@ class SpeechError(Exception):
     code: Code = "internal_error"
     retry_after_seconds: float | None = None
     fault: Fault = ""
+    said: str = ""
+    """The model's own words, which may quote the text: for debugging alone."""
 
     def __init__(
         self,

@@ -103,14 +103,15 @@ TABLE = (
 def classify(code: grpc.StatusCode | None, words: str) -> SpeechError:
     """Return the SpeechError for a gRPC status or, with `code` None, an in-stream message.
 
-    Only what a model marks as the caller's fault is shown to the caller; other words may hold
-    paths and tracebacks and go into `detail`.
+    Only what a model marks as the caller's fault is shown to the caller. Other words may hold
+    paths and tracebacks and go into `detail`; what a model says may quote the text, too, and goes
+    into `said`.
     """
     if code is None and INVALID_INPUT in words:
         return InvalidRequestError(words.split(INVALID_INPUT, 1)[1], param="input")
     row = next(r for r in TABLE if r.code in (ANY, code) and r.words in words)
-    detail = f"{code.name} {words}" if code else words
-    error = row.error(row.message, detail=detail)
+    error = row.error(row.message, detail=f"{code.name} {words}" if code else "")
+    error.said = "" if code else words
     error.fault = row.fault or error.fault
     return error
 

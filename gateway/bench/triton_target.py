@@ -83,7 +83,8 @@ class TritonTarget:
                     if len(chunk.samples):
                         yield chunk.samples.tobytes()
         except SpeechError as error:
-            raise TargetError(error.code, f"{error.message} {error.detail}".strip()) from error
+            told = f"{error.message} {error.detail or error.said}".strip()
+            raise TargetError(error.code, told) from error
 
 
 def _samples(reference: bytes) -> npt.NDArray[np.float32]:

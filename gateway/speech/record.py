@@ -126,6 +126,7 @@ class SpeechRecord:
         """Stop the clock."""
         self.closed_at_seconds = self.clock()
         if self.outcome != "finished":
+            self.finish_reason = None  # It was a segment's, and the text goes on.
             self.player.broke_off(self.closed_at_seconds)
         self._reached("closed", self.closed_at_seconds)
 

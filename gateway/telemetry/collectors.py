@@ -71,8 +71,8 @@ class UpstreamCollector(Collector):
             in_flight.add_metric(labels, value)
         errors = CounterMetricFamily(
             "speech_upstream_errors",
-            "Streams to Triton, and calls of its tokenizer, that failed, by class; those that another "
-            "Triton took over, too",
+            "Streams to Triton, and calls of its tokenizer, that failed, by class; those that "
+            "another Triton took over, too",
             labels=["model", "replica", "class"],
         )
         for names, count in self._upstream.errors.items():

@@ -64,6 +64,8 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[log_format]())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # It tells of each request that succeeds, such as that for Triton's metrics page.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 def log_record(record: SpeechRecord) -> None:
@@ -71,6 +73,10 @@ def log_record(record: SpeechRecord) -> None:
     level = logging.WARNING if record.outcome in ("failed", "timed_out") else logging.INFO
     fields = _described(record) | {"detail": _detail(record.error)}
     log.log(level, "speech.%s", record.outcome, extra={"fields": fields})
+    if record.error is not None and record.error.said:
+        # What the model says may quote the text.
+        told = {"request_id": record.job.request_id, "words": record.error.said}
+        log.debug("speech.model_said", extra={"fields": told})
 
 
 def trace_record(record: SpeechRecord) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fakes.records import Clock, make_record
+from fakes.statistics import FakeMetricsPage
+from gateway.backend.classify import classify
 from gateway.errors import BackendFailedError, InvalidRequestError
 from gateway.telemetry.logging import FORMATTERS, log_record
 
@@ -130,6 +134,37 @@ def test_an_error_that_may_quote_the_text_is_named_and_not_repeated(
     entry = as_json(lines)
     assert (entry["error"], entry["param"], entry["detail"]) == ("invalid_value", "input", None)
     assert all("secret" not in stream.getvalue() for stream in lines.values())
+
+
+def test_what_a_model_says_is_for_debugging_alone(lines: dict[LogFormat, io.StringIO]) -> None:
+    record = make_record(Clock())
+    record.fail(classify(None, "ValueError: cannot read 'A secret.'"))
+    record.close()
+
+    log_record(record)
+
+    assert as_json(lines)["detail"] == "the speech model failed"
+    assert all("secret" not in stream.getvalue() for stream in lines.values())
+    logging.getLogger("speech").setLevel(logging.DEBUG)
+    log_record(record)
+    told = json.loads(lines["json"].getvalue().splitlines()[-1])
+    assert (told["event"], told["level"]) == ("speech.model_said", "debug")
+    assert told["words"] == "ValueError: cannot read 'A secret.'"
+    assert told["request_id"] == "req_1"
+
+
+def test_requests_of_our_own_are_no_lines() -> None:
+    """Triton's metrics page is asked for every few seconds."""
+    with FakeMetricsPage() as page:
+        script = (
+            "import httpx; from gateway.telemetry.logging import configure_logging; "
+            f"configure_logging('info', 'json'); httpx.get('http://{page.address}/metrics')"
+        )
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", script], capture_output=True, check=True, timeout=30
+        )
+
+    assert done.stderr == b""
 
 
 def test_lines_of_others_are_events_without_fields(lines: dict[LogFormat, io.StringIO]) -> None:

@@ -47,6 +47,7 @@ def test_times_count_from_acceptance() -> None:
     clock.now = 101.0
     record.received(0.5, 0.5, "stop")
     record.sent()
+    record.outcome = "finished"
     clock.now = 103.0
     record.close()
 
@@ -181,6 +182,16 @@ def test_a_listener_who_waited_in_vain_has_heard_silence(
     record.close()
 
     assert record.player.underrun_seconds == pytest.approx(seconds)
+
+
+def test_what_broke_off_did_not_end_as_its_last_segment_did() -> None:
+    record = make_record(Clock())
+    record.received(1.0, 0.5, "stop")
+
+    record.fail(BackendFailedError("boom"))
+    record.close()
+
+    assert record.finish_reason is None
 
 
 def test_a_running_record_has_no_total() -> None:
