@@ -12,7 +12,8 @@ SpeechError
 ├── BackendFailedError         502  the model failed or broke off
 ├── BackendUnavailableError    503  no Triton, or it is going away
 │   └── NoConnectionError      503  not even a connection within the time for one
-└── BackendTimeoutError        504  nothing came in time
+├── BackendTimeoutError        504  nothing came in time
+└── ListenerTooSlowError       504  the listener had not taken the audio in time
 
 Each carries status, type, code and param as plain values; `api.envelope` turns them into
 OpenAI's error body. `detail` is for the log and never leaves the service.
@@ -37,6 +38,7 @@ Code: TypeAlias = Literal[
     "invalid_api_key",
     "invalid_json",
     "invalid_value",
+    "listener_too_slow",
     "misconfigured",
     "missing_required_parameter",
     "model_not_found",
@@ -187,6 +189,13 @@ class BackendUnavailableError(SpeechError):
 
 class NoConnectionError(BackendUnavailableError):
     """What is at Triton's address did not take a connection in time."""
+
+
+class ListenerTooSlowError(SpeechError):
+    """There was audio, and the deadline passed while the listener did not take it."""
+
+    status = 504
+    code = "listener_too_slow"
 
 
 class BackendTimeoutError(SpeechError):

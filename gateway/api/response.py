@@ -57,7 +57,7 @@ class SpeechResponse(StreamingResponse):
                 async with record.job.deadline.limit("the listener took too long"):
                     await self._send_packets(send)
         except SpeechError as error:
-            return error
+            return record.error or error
         return None
 
     async def _end(self, send: Send, error: SpeechError | None) -> None:

@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from gateway.errors import BackendTimeoutError, InvalidRequestError, OverloadedError, SpeechError
+from gateway.errors import (
+    BackendTimeoutError,
+    InvalidRequestError,
+    ListenerTooSlowError,
+    OverloadedError,
+    SpeechError,
+)
 from gateway.speech.buckets import BucketCounts
 from gateway.speech.playback import Player
 from gateway.speech.synthesizer import CallContext
@@ -38,7 +44,8 @@ QUIETEST_PEAK = 0.003
 class SpeechRecord:
     """Marks of one request, seconds on a monotonic clock.
 
-    A record that nobody finished or failed was given up: its outcome is "cancelled".
+    A record that nobody finished or failed was given up: its outcome is "cancelled". So is that
+    of a listener who took too long.
     """
 
     job: SpeechJob
@@ -56,6 +63,8 @@ class SpeechRecord:
     audio_seconds: float = 0.0
     peak: float = 0.0
     finish_reason: str | None = None
+    is_taking: bool = False
+    """The listener has not yet taken all that was sent to him."""
     is_whole: bool = False
     """The audio is kept until all of it is there, so no player waits for its parts."""
     gaps: BucketCounts = field(default_factory=lambda: BucketCounts(GAP_BUCKETS_SECONDS))
@@ -90,6 +99,7 @@ class SpeechRecord:
     def sent(self) -> None:
         """Note that encoded audio goes to the listener."""
         now_seconds = self.clock()
+        self.is_taking = True
         if self.first_audio_at_seconds is None:
             self.first_audio_at_seconds = now_seconds
             self._reached("first_audio", now_seconds)
@@ -98,6 +108,7 @@ class SpeechRecord:
 
     def taken(self) -> None:
         """Note that the listener has taken what was sent."""
+        self.is_taking = False
         if not self.is_whole:
             self.player.taken(self.clock())
 
@@ -115,6 +126,10 @@ class SpeechRecord:
 
     def fail(self, error: SpeechError) -> None:
         """Note why the request ended early."""
+        if isinstance(error, BackendTimeoutError) and self.is_taking:
+            # Nobody but the listener was waited for; he is as good as gone.
+            self.error = ListenerTooSlowError("the listener took too long", detail=error.detail)
+            return
         self.error = error
         is_refusal = isinstance(error, (InvalidRequestError, OverloadedError))
         if is_refusal and not self.has_left:

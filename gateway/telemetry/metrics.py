@@ -232,7 +232,7 @@ class Metrics:
             self._cancelled.labels(model, record.stage).inc()
         if record.error is not None:
             self._errors.labels(model, record.error.code).inc()
-            if record.has_left and not record.is_whole:
+            if record.has_left and not record.is_whole and record.outcome != "cancelled":
                 self._broken.labels(model).inc()
         if record.suspicion is not None:
             self._suspect.labels(model, record.suspicion).inc()

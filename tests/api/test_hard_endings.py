@@ -29,7 +29,7 @@ def test_a_listener_who_stops_reading_loses_his_permit_at_the_deadline(triton: F
         head = f"POST {SPEECH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
         listener.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
 
-        assert_ended(service, triton, timed_out=1)
+        assert_ended(service, triton, cancelled=1)
 
 
 def test_a_listener_who_does_not_take_the_whole_keeps_his_permit_no_longer_than_the_deadline(
@@ -43,8 +43,9 @@ def test_a_listener_who_does_not_take_the_whole_keeps_his_permit_no_longer_than_
     ):
         assert triton.seen.finished.wait()
         while_it_is_sent = service.figures()
-        assert_ended(service, triton, timed_out=1)
+        assert_ended(service, triton, cancelled=1)
         assert service.metric("speech_streams_broken_total") == 0
+        assert service.metric("speech_errors_total", code="listener_too_slow") == 1
 
     assert while_it_is_sent == {"in_flight": 1}
 
