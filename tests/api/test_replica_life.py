@@ -228,6 +228,7 @@ def test_one_that_only_says_it_is_ready_is_found_by_having_it_speak(
 
     with serve(*pair, **settings) as service:
         service.wait_state(bad.address, "ejected")
+        wait_ready(service, good)
         states = service.replicas()
         bad.script = Script()
         wait_ready(service, bad)
