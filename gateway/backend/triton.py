@@ -127,17 +127,27 @@ class TritonSynthesizer:
 
     async def tokenise(self, samples: npt.NDArray[np.float32], context: CallContext) -> VoiceTokens:
         """See Synthesizer.tokenise."""
-        name = await self.tokenizer()
         attempts = Attempts(context.deadline)
-        for replica in await self._replicas.answering():
+        for replica in await self._tokenising():
             try:
-                if (await replica.tokenizer()).name != name:
-                    continue
                 return await self._tokenise(replica, samples, context)
             except SpeechError as error:
                 if not attempts.may_go_on(replica, error):
                     raise
         raise attempts.error
+
+    async def _tokenising(self) -> list[Replica]:
+        """Return those that have the tokenizer, and the same one; raises SpeechError for none."""
+        names, errors = {}, []
+        for replica in await self._replicas.answering():
+            try:
+                names[replica] = (await replica.tokenizer()).name
+            except SpeechError as error:
+                errors.append(error)
+        if not names:
+            raise errors[0]
+        first = next(iter(names.values()))
+        return [replica for replica, name in names.items() if name == first]
 
     async def _tokenise(
         self, replica: Replica, samples: npt.NDArray[np.float32], context: CallContext
