@@ -60,15 +60,18 @@ class TensorSpec:
 
     def check(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return `array` if dtype and shape fit, else raise ContractError."""
-        fits = len(array.shape) == len(self.shape) and all(
-            allowed in (-1, given) for given, allowed in zip(array.shape, self.shape, strict=True)
-        )
-        if not fits or array.dtype != NUMPY_DTYPES[self.dtype]:
+        if not self._fits(array.shape) or array.dtype != NUMPY_DTYPES[self.dtype]:
             raise ContractError(
                 f"tensor '{self.name}' is {array.dtype}{list(array.shape)}, "
                 f"the contract wants {self.dtype}{list(self.shape)}"
             )
         return array
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        return shape == self.shape or (
+            len(shape) == len(self.shape)
+            and all(want in (-1, given) for given, want in zip(shape, self.shape, strict=True))
+        )
 
 
 INPUTS = (

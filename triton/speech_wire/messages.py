@@ -7,6 +7,7 @@ protobuf in the gateway and to pb_utils tensors in a model, is a few lines on ea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,13 +125,19 @@ def decode_tensors(
     specs: tuple[TensorSpec, ...], tensors: Mapping[str, npt.NDArray[Any]]
 ) -> dict[str, Any]:
     """Return the values of the arrays; raises ContractError on a missing, unknown or wrong one."""
-    known = {spec.name: spec for spec in specs}
+    known, required = _names(specs)
     if unknown := tensors.keys() - known.keys():
         raise ContractError(f"unknown tensors {sorted(unknown)}; the contract has {sorted(known)}")
-    missing = [s.name for s in specs if not s.optional and s.name not in tensors]
-    if missing:
-        raise ContractError(f"required tensors {missing} are missing")
+    if missing := required - tensors.keys():
+        raise ContractError(f"required tensors {sorted(missing)} are missing")
     return {name: _to_value(known[name], array) for name, array in tensors.items()}
+
+
+@cache  # Each chunk asks for it.
+def _names(specs: tuple[TensorSpec, ...]) -> tuple[dict[str, TensorSpec], frozenset[str]]:
+    """Return the specs by name, and the names of those that are required."""
+    required = frozenset(spec.name for spec in specs if not spec.optional)
+    return {spec.name: spec for spec in specs}, required
 
 
 def _to_array(spec: TensorSpec, value: Any) -> npt.NDArray[Any]:
