@@ -35,13 +35,14 @@ class Codec:
 
 CODECS = {
     # No Xing frame and no ID3 tag: both would say how long a stream is that has no end yet. The
-    # bit reservoir would hold 48 ms more back.
+    # bit reservoir would hold 48 ms more back. LAME's quality 7 (of 0 to 9, usually 5) is a third
+    # faster; on speech of 64 kbit/s mono its error is no greater.
     "mp3": Codec(
         "audio/mpeg",
         "mp3",
         "libmp3lame",
         {"write_xing": "0", "id3v2_version": "0"},
-        {"reservoir": "0"},
+        {"reservoir": "0", "compression_level": "7"},
         bit_rate=64_000,
     ),
     # Ogg's default page holds a second of sound.
