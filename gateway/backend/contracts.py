@@ -73,13 +73,14 @@ class ModelContract:
                     if output.name in OUTPUT_NAMES
                 }
             )
-            said_hz = chunk.sample_rate_hz
-            rate_hz = _checked_rate(self.sample_rate_hz if said_hz is None else said_hz)
+            if chunk.sample_rate_hz is not None:
+                _checked_rate(chunk.sample_rate_hz)
+                return chunk
         except ValueError as error:
             raise BackendFailedError(
                 "the model's answer does not fit the contract", detail=str(error)
             ) from error
-        return replace(chunk, sample_rate_hz=rate_hz)
+        return replace(chunk, sample_rate_hz=self.sample_rate_hz)
 
 
 def read_contract(config: Any, default_sample_rate_hz: int) -> ModelContract:

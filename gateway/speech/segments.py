@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
-from gateway.speech.types import SAMPLE_RATE_HZ
+from gateway.speech.ahead import GATHER_SECONDS, Ahead, SegmentChunk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -16,53 +16,6 @@ if TYPE_CHECKING:
     from speech_wire import PcmChunk
 
 AHEAD = 1
-MAX_AHEAD_SECONDS = 60.0
-"""How much audio waits for a slow listener at most, 6 MB at 24 kHz; the model waits then."""
-
-
-class SegmentChunk(NamedTuple):
-    """A chunk with sound in it, and whether it is its segment's first."""
-
-    chunk: PcmChunk
-    begins_segment: bool
-
-
-class _Ahead:
-    """Chunks that are made but not yet taken: for one who makes and one who takes."""
-
-    def __init__(self) -> None:
-        self._chunks: asyncio.Queue[SegmentChunk | None] = asyncio.Queue()
-        self._seconds = 0.0
-        self._has_room = asyncio.Event()
-        self._has_room.set()
-        self.is_heard = asyncio.Event()
-        """The first chunk is with the listener: until then, making more would hold it up."""
-
-    async def put(self, item: SegmentChunk) -> None:
-        await self._has_room.wait()
-        self._add(_seconds(item))
-        self._chunks.put_nowait(item)
-        await self.is_heard.wait()
-
-    def end(self) -> None:
-        self._chunks.put_nowait(None)
-
-    async def take(self) -> SegmentChunk | None:
-        item = await self._chunks.get()
-        if item is not None:
-            self._add(-_seconds(item))
-        return item
-
-    def _add(self, seconds: float) -> None:
-        self._seconds += seconds
-        if self._seconds < MAX_AHEAD_SECONDS:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
-
-
-def _seconds(item: SegmentChunk) -> float:
-    return len(item.chunk.samples) / (item.chunk.sample_rate_hz or SAMPLE_RATE_HZ)
 
 
 def speakable(segments: Iterator[str]) -> Iterator[str]:
@@ -87,16 +40,19 @@ def _has_letter(segment: str) -> bool:
 
 
 async def speak_ahead(
-    segments: Iterator[str], speak: Callable[[str], AsyncGenerator[PcmChunk, None]]
+    segments: Iterator[str],
+    speak: Callable[[str], AsyncGenerator[PcmChunk, None]],
+    gather_seconds: float = GATHER_SECONDS,
 ) -> AsyncGenerator[SegmentChunk, None]:
     """Yield the chunks of all segments in order, each with one sample at least.
 
-    The model works on one segment at a time. While a segment's chunks are taken, however
-    slowly, the next one is made and kept, and never more than that, nor more than
-    MAX_AHEAD_SECONDS. Raises InvalidRequestError if there is no sound at all, and
+    After one has been taken, those that come within `gather_seconds` are joined. The model
+    works on one segment at a time. While a segment's chunks are taken, however slowly, the
+    next one is made and kept, and never more than that, nor more than MAX_AHEAD_SECONDS.
+    Raises InvalidRequestError if there is no sound at all, and
     BackendFailedError if a later segment has none.
     """
-    ahead = _Ahead()
+    ahead = Ahead(gather_seconds)
     free = asyncio.Semaphore(1 + AHEAD)
     making = asyncio.create_task(_make(segments, speak, ahead, free))
     making.add_done_callback(lambda _: ahead.end())
@@ -107,7 +63,7 @@ async def speak_ahead(
                 free.release()
             is_first = False
             yield item
-            ahead.is_heard.set()
+            ahead.is_with_listener()
         making.result()
     finally:
         making.cancel()
@@ -119,7 +75,7 @@ async def speak_ahead(
 async def _make(
     segments: Iterator[str],
     speak: Callable[[str], AsyncGenerator[PcmChunk, None]],
-    ahead: _Ahead,
+    ahead: Ahead,
     free: asyncio.Semaphore,
 ) -> None:
     is_first = True

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gateway.audio.encoders import UNCOMPRESSED, with_true_sizes
+from gateway.audio.pcm import peak
 from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import BackendFailedError, InvalidRequestError
 from gateway.speech.languages import is_same_language
 from gateway.speech.record import SpeechRecord
-from gateway.speech.segments import SegmentChunk, speak_ahead, speakable
+from gateway.speech.segments import speak_ahead, speakable
 from gateway.speech.types import SAMPLE_RATE_HZ
 from gateway.text.prepare import segments
 from gateway.text.scripts import foreign_letter
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
     from gateway.speech.admission import Admission
+    from gateway.speech.ahead import SegmentChunk
     from gateway.speech.record import Moment
     from gateway.speech.speaker import Speaker
     from gateway.speech.synthesizer import Synthesizer
@@ -100,8 +100,7 @@ class SpeechStream:
                 detail=f"{first_hz} to {chunk.sample_rate_hz} Hz",
             )
         packet = await self._pipeline.push(chunk.samples, begins_segment=begins_segment)
-        peak = float(np.abs(chunk.samples).max(initial=0.0))
-        self.record.received(self._pipeline.seconds, peak, chunk.finish_reason)
+        self.record.received(self._pipeline.seconds, peak(chunk.samples), chunk.finish_reason)
         return packet
 
     async def aclose(self) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from gateway.errors import BackendFailedError, InvalidRequestError, SpeechError
-from gateway.speech.segments import MAX_AHEAD_SECONDS, speak_ahead, speakable
+from gateway.speech.ahead import MAX_AHEAD_SECONDS
+from gateway.speech.segments import speak_ahead, speakable
 from speech_wire import PcmChunk
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ async def settled() -> None:
 
 async def said(model: Model, *segments: str) -> list[tuple[str, bool]]:
     """Return each chunk's letter and whether it begins a segment."""
-    async with aclosing(speak_ahead(iter(segments), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(segments), model.speak, 0.0)) as chunks:
         return [(chr(int(chunk.samples[0])), begins) async for chunk, begins in chunks]
 
 
@@ -75,7 +76,7 @@ async def test_segments_are_spoken_in_order_and_marked() -> None:
 async def test_one_segment_is_made_ahead_and_no_more() -> None:
     model = Model()
 
-    async with aclosing(speak_ahead(iter(["ab", "c", "d", "e"]), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["ab", "c", "d", "e"]), model.speak, 0.0)) as chunks:
         await anext(chunks)
         await anext(chunks)
         await settled()
@@ -91,7 +92,7 @@ async def test_one_segment_is_made_ahead_and_no_more() -> None:
 async def test_nothing_is_made_before_the_first_chunk_is_with_the_listener() -> None:
     model = Model()
 
-    async with aclosing(speak_ahead(iter(["abc", "d"]), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["abc", "d"]), model.speak, 0.0)) as chunks:
         await anext(chunks)
         await settled()
         while_it_is_sent = (list(model.ended), model.said)
@@ -112,7 +113,7 @@ async def test_a_minute_waits_for_a_slow_listener_and_no_more() -> None:
             made += 1
             yield PcmChunk(np.zeros(24_000, np.float32), 24_000)
 
-    async with aclosing(speak_ahead(iter(["a"]), speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["a"]), speak, 0.0)) as chunks:
         await anext(chunks)
         await anext(chunks)
         await settled()
@@ -139,7 +140,7 @@ async def test_a_failure_comes_after_what_was_made_before_it() -> None:
 
     model = Model(misbehave)
 
-    async with aclosing(speak_ahead(iter(["ab", "cx"]), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["ab", "cx"]), model.speak, 0.0)) as chunks:
         heard = [chr(int((await anext(chunks)).chunk.samples[0])) for _ in range(3)]
         with pytest.raises(BackendFailedError, match="boom"):
             await anext(chunks)
@@ -179,7 +180,7 @@ async def test_leaving_ends_the_model_and_every_task() -> None:
     model = Model()
     before = asyncio.all_tasks()
 
-    async with aclosing(speak_ahead(iter(["abc", "def"]), model.speak)) as chunks:
+    async with aclosing(speak_ahead(iter(["abc", "def"]), model.speak, 0.0)) as chunks:
         await anext(chunks)
 
     assert model.ended == model.asked
