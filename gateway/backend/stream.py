@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ log = logging.getLogger("speech")
 
 WIND_DOWN_SECONDS = 5.0
 """How long a model may take to obey a cancel before its RPC is cut."""
+READ_AHEAD = 4
+"""How many responses wait here for one who is slower than the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,14 @@ class StreamCaller:
         """
         # The deadline is ours to keep; gRPC's own, a little later, ends what we cannot.
         rpc_seconds = deadline.remaining_seconds() + WIND_DOWN_SECONDS
-        call = _Call(self._stub.ModelStreamInfer(timeout=rpc_seconds, metadata=metadata))
+        call = _Call(self._stub.ModelStreamInfer(timeout=rpc_seconds, metadata=metadata), request)
         patience_seconds = self._limits.first_response_seconds
         try:
-            async with _patience(patience_seconds, deadline):
-                await call.write(request)
             while not call.is_answered:
-                async with _patience(patience_seconds, deadline):
-                    response = await call.read()
+                if not call.has_news:
+                    async with _patience(patience_seconds, deadline):
+                        await call.news()
+                response = call.take()
                 if response.outputs:
                     yield response
                     patience_seconds = self._limits.gap_seconds
@@ -91,33 +94,39 @@ class StreamCaller:
 
 
 class _Call:
-    """An RPC whose operations go on when the one who waits for them is cancelled.
+    """An RPC in a task of its own, which goes on when the one who waits for it is cancelled.
 
     gRPC would cancel the RPC with him, at a moment that is not ours to choose.
     """
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, request: service_pb2.ModelInferRequest) -> None:
         self._call = call
-        self._writing: asyncio.Future[Any] | None = None
-        self._reading: asyncio.Future[Any] | None = None
+        self._arrived: deque[service_pb2.ModelStreamInferResponse] = deque()
+        self._has_news = asyncio.Event()
+        self._is_wanted = asyncio.Event()
+        self._is_written = asyncio.Event()
+        self._is_given_up = False
+        self._ending: SpeechError | None = None
         self.is_answered = False
+        self._running = asyncio.ensure_future(self._run(request))
+        self._running.add_done_callback(self._ended)
 
-    async def write(self, request: service_pb2.ModelInferRequest) -> None:
-        self._writing = asyncio.ensure_future(self._call.write(request))
-        try:
-            await asyncio.shield(self._writing)
-        except grpc.aio.AioRpcError as error:
-            raise _ended(error) from error
+    @property
+    def has_news(self) -> bool:
+        """Whether `take` has something to say."""
+        return bool(self._arrived) or self._running.done()
 
-    async def read(self) -> service_pb2.ModelInferResponse:
+    async def news(self) -> None:
+        """Ask for more, and return once there is some."""
+        self._has_news.clear()
+        self._is_wanted.set()
+        await self._has_news.wait()
+
+    def take(self) -> service_pb2.ModelInferResponse:
         """Return the next response; raises SpeechError where there is none."""
-        self._reading = asyncio.ensure_future(self._call.read())
-        try:
-            message = await asyncio.shield(self._reading)
-        except grpc.aio.AioRpcError as error:
-            raise _ended(error) from error
-        if message is grpc.aio.EOF:
-            raise await self._broken_off()
+        if not self._arrived:
+            raise self._reason()
+        message = self._arrived.popleft()
         self.is_answered = bool(message.error_message) or _is_final(message.infer_response)
         if message.error_message:
             raise classify(None, message.error_message)
@@ -125,6 +134,8 @@ class _Call:
 
     async def wind_down(self, cancel: service_pb2.ModelInferRequest | None) -> None:
         """End the call: read what still comes, after a cancel if the answer is not complete."""
+        self._is_given_up = True
+        self._is_wanted.set()
         try:
             if cancel is not None or self.is_answered:
                 async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
@@ -133,22 +144,48 @@ class _Call:
             log.debug("triton.call_not_wound_down", extra={"fields": {"reason": repr(error)}})
         self._call.cancel()
         # Whatever was still going on ends with the call, and its error is nobody's.
-        await asyncio.gather(*self._pending(), return_exceptions=True)
+        await asyncio.gather(self._running, return_exceptions=True)
 
     async def _read_to_the_end(self, cancel: service_pb2.ModelInferRequest | None) -> None:
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
+        await self._is_written.wait()
         if cancel is not None:
-            self._writing = asyncio.ensure_future(self._call.write(cancel))
-            await asyncio.shield(self._writing)
+            await self._call.write(cancel)
         await self._call.done_writing()
-        message = None if self._reading is None else await asyncio.shield(self._reading)
-        while message is not grpc.aio.EOF:
-            self._reading = asyncio.ensure_future(self._call.read())
-            message = await asyncio.shield(self._reading)
+        await asyncio.wait({self._running})
 
-    def _pending(self) -> list[asyncio.Future[Any]]:
-        return [operation for operation in (self._writing, self._reading) if operation]
+    async def _run(self, request: service_pb2.ModelInferRequest) -> None:
+        """Write the request and read the responses: the first when it is wanted, and the next.
+
+        From then on READ_AHEAD of them are kept; the others wait in gRPC, and so at the model.
+        """
+        await self._call.write(request)
+        self._is_written.set()
+        is_first = True
+        while True:
+            await self._is_wanted.wait()
+            message = await self._call.read()
+            if message is grpc.aio.EOF:
+                break
+            if self._is_given_up:
+                continue
+            self._arrived.append(message)
+            if is_first or len(self._arrived) >= READ_AHEAD:
+                self._is_wanted.clear()
+            is_first = False
+            self._has_news.set()
+        if not self._is_given_up:
+            self._ending = await self._broken_off()
+
+    def _ended(self, _: asyncio.Future[None]) -> None:
+        self._has_news.set()
+        self._is_written.set()
+
+    def _reason(self) -> SpeechError:
+        try:
+            self._running.result()
+        except grpc.aio.AioRpcError as error:
+            return classify(error.code(), error.details() or "")
+        return self._ending or BackendUnavailableError("the call to Triton was given up")
 
     async def _broken_off(self) -> SpeechError:
         code = await self._call.code()
@@ -157,10 +194,6 @@ class _Call:
         return BackendUnavailableError(
             "Triton ended the stream before the speech was complete", detail="EOF without FINAL"
         )
-
-
-def _ended(error: grpc.aio.AioRpcError) -> SpeechError:
-    return classify(error.code(), error.details() or "")
 
 
 def _is_final(response: service_pb2.ModelInferResponse) -> bool:
