@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
-
-import anyio
 
 from gateway.api.envelope import error_response
 from gateway.errors import RequestTooLargeError, RequestTooSlowError
+from gateway.speech.deadline import timeout
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,11 +42,12 @@ class BodyLimit:
             f"the body is larger than {self._max_bytes} bytes (SPEECH_MAX_BODY_BYTES)"
         )
         body = None
-        with anyio.move_on_after(self._seconds) as limit:
-            body = await self._read(receive)
-        if limit.cancelled_caught:
+        try:
+            async with timeout(self._seconds):
+                body = await self._read(receive)
+        except asyncio.TimeoutError:
             error = RequestTooSlowError(f"the body did not arrive within {self._seconds:g} s")
-        elif body is not None:
+        if body is not None:
             await self._app(scope, _replay(body, receive), send)
             return
         response = error_response(error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
 
+from gateway.api.disconnect import unless_disconnected
 from gateway.api.envelope import error_body
 from gateway.errors import SpeechError
 from gateway.speech.deadline import Deadline
@@ -37,10 +38,11 @@ class SpeechResponse(StreamingResponse):
         super().__init__(self._packets, headers=headers, media_type=stream.media_type)
         self._stream = stream
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send until the end, or until the client has gone."""
+        # Starlette's own way to wait for both costs a group of tasks.
         try:
-            await super().__call__(scope, receive, send)
+            await unless_disconnected(self.stream_response(send), receive)
         finally:
             await self._stream.aclose()
 

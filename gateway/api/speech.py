@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import unicodedata
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 from urllib.parse import quote
 
 import fastapi
@@ -12,27 +11,23 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway.api.deps import State, StateDep
+from gateway.api.disconnect import unless_disconnected
 from gateway.api.openapi import ERRORS, REQUESTS, SPEECH
 from gateway.api.response import RESPONSE_OF, WholeSpeech
 from gateway.api.schemas import Segment, SpeechBody, SpeechPreview, TextOptions
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
 from gateway.speech.languages import language_of
-from gateway.speech.service import SpeechStream
 from gateway.speech.span import NO_SPAN
 from gateway.speech.types import SpeechJob
 from gateway.text.policy import TextPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from starlette.types import Receive
-
     from gateway.settings import Settings
+    from gateway.speech.service import SpeechStream
 
 router = APIRouter(tags=["speech"])
 
-Made = TypeVar("Made")
 Given = TypeVar("Given")
 Body = Annotated[SpeechBody, fastapi.Body(openapi_examples=REQUESTS)]
 CLIENT_CLOSED_REQUEST = 499
@@ -43,13 +38,13 @@ CLIENT_CLOSED_REQUEST = 499
 async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
     job = make_job(body, request, state)
-    stream = await _unless_disconnected(state["service"].open(job), request.receive)
+    stream = await unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     headers = _headers(body, stream)
     if body.stream:
         return RESPONSE_OF[body.stream_format](stream, headers)
-    audio = await _unless_disconnected(stream.whole(), request.receive)
+    audio = await unless_disconnected(stream.whole(), request.receive)
     if audio is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return WholeSpeech(audio, stream, headers)
@@ -142,32 +137,3 @@ def _ignored(body: SpeechBody) -> str:
     if body.instructions and body.instructions != "None":
         ignored.insert(0, "instructions")
     return ", ".join(ignored[:16])
-
-
-async def _unless_disconnected(making: Coroutine[Any, Any, Made], receive: Receive) -> Made | None:
-    """Return what is made, the stream or its whole, or None if the client left before."""
-    made = asyncio.ensure_future(making)
-    gone = asyncio.ensure_future(_disconnect(receive))
-    is_ours = True
-    try:
-        await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
-        is_ours = not made.done()
-        return None if is_ours else made.result()
-    finally:
-        gone.cancel()
-        if is_ours:
-            await _abandon(made)
-
-
-async def _abandon(made: asyncio.Future[Any]) -> None:
-    made.cancel()
-    await asyncio.wait({made})
-    if not made.cancelled() and made.exception() is None:
-        result = made.result()
-        if isinstance(result, SpeechStream):
-            await result.aclose()
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,10 @@ else:
     from async_timeout import timeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
+
+
+__all__ = ["Deadline", "Limit", "timeout"]
 
 
 @dataclass(frozen=True)  # Without slots, so that it can be referred to weakly.
@@ -37,18 +39,32 @@ class Deadline:
         """Return the seconds that are left, never negative."""
         return max(0.0, self.at_seconds - self.clock())
 
-    @asynccontextmanager
-    async def limit(self, what: str, seconds: float | None = None) -> AsyncGenerator[None, None]:
+    def limit(self, what: str, seconds: float | None = None) -> Limit:
         """Raise BackendTimeoutError if the body outlasts the deadline, or these seconds.
 
         `what` is the message where the seconds were the shorter.
         """
         remaining = self.remaining_seconds()
-        allowed = remaining if seconds is None else min(seconds, remaining)
+        if seconds is None or remaining <= seconds:
+            return Limit(remaining, "the request's deadline has passed", what)
+        return Limit(seconds, what, what)
+
+
+class Limit:
+    """An `async with` whose body may last that long; a class, since a generator costs more."""
+
+    __slots__ = ("_message", "_timeout", "_what")
+
+    def __init__(self, seconds: float, message: str, what: str) -> None:
+        self._timeout = timeout(seconds)
+        self._message = message
+        self._what = what
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *raised: object) -> None:
         try:
-            async with timeout(allowed):
-                yield
+            await self._timeout.__aexit__(*raised)
         except asyncio.TimeoutError as error:
-            is_deadline = seconds is None or remaining <= seconds
-            message = "the request's deadline has passed" if is_deadline else what
-            raise BackendTimeoutError(message, detail=what) from error
+            raise BackendTimeoutError(self._message, detail=self._what) from error
