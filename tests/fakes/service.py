@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.script import WAIT_SECONDS, Tally
 from gateway.app import create_app
+from gateway.http_parser import FirstHead
 from gateway.settings import Settings
 from gateway.telemetry.logging import TextFormatter
 
@@ -54,7 +55,7 @@ class RunningService:
         config = uvicorn.Config(
             create_app(self.settings),
             log_config=None,
-            http="h11",
+            http=FirstHead,
             loop="uvloop",
             timeout_graceful_shutdown=2,
         )
