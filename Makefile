@@ -55,8 +55,8 @@ BENCH ?= --concurrency 1,2,4,8,16
 bench: $(VENV)/test.stamp ## Measure the service that runs, under load, and write a report (BENCH=flags).
 	$(BIN)/speech-gateway bench --output .speech/bench/$$(date +%Y%m%d-%H%M%S) $(BENCH)
 
-bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one.
-	$(BIN)/python tests/bench/hop.py
+bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one (minutes).
+	PYTHONPATH=tests $(BIN)/python -m bench.hop $(HOP)
 
 bench-scrape: $(VENV)/test.stamp ## Measure what a scrape of /metrics costs with 20 Tritons.
 	$(BIN)/python tests/bench/scrape.py
