@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SAMPLE_RATES_HZ = range(8_000, 192_001)
 OUTPUT_NAMES = frozenset(spec.name for spec in OUTPUTS)
+DTYPES = {"FP32": np.dtype(np.float32), "INT32": np.dtype(np.int32), "INT64": np.dtype(np.int64)}
+"""Those of every chunk; tritonclient looks for a name one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,8 @@ def read_output(output: Any, raw: bytes) -> npt.NDArray[Any]:
 
     A model with a batch dimension answers with it: [1, n]. The contract's shapes have none.
     """
-    if output.datatype == "BYTES":
+    datatype = output.datatype
+    if datatype == "BYTES":
         return np.asarray(deserialize_bytes_tensor(raw), dtype=np.object_).reshape(-1)
-    return np.frombuffer(raw, dtype=triton_to_np_dtype(output.datatype))
+    known = datatype in DTYPES
+    return np.frombuffer(raw, DTYPES[datatype] if known else triton_to_np_dtype(datatype))

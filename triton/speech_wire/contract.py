@@ -49,9 +49,12 @@ class ContractError(ValueError):
     """A tensor does not fit the contract; the message names it, what came and what fits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """One tensor: `shape` counts elements, -1 is any length; no batch dimension."""
+    """One tensor: `shape` counts elements, -1 is any length; no batch dimension.
+
+    Each is itself alone, so that tables of them are found fast.
+    """
 
     name: str
     dtype: DataType
