@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
+PEERS := .venv-peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Spark-TTS's codec is tested in an environment of its own, with torch. Which build of torch fits
 # depends on the machine (CPU, CUDA), and so do its hashes, so no lock holds it; pip's options may
@@ -14,7 +15,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-scrape \
+.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-scrape \
   bench-bicodec bench-look-ahead gpu-bench gpu-llm soak clean
 
 help: ## Show what there is.
@@ -58,6 +59,9 @@ bench: $(VENV)/test.stamp ## Measure the service that runs, under load, and writ
 bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one (minutes).
 	PYTHONPATH=tests $(BIN)/python -m bench.hop $(HOP)
 
+bench-peers: $(VENV)/test.stamp $(PEERS)/stamp ## Measure other projects' gateways and servers beside ours (minutes; Python 3.11 or 3.12).
+	PYTHONPATH=tests $(BIN)/python -m bench.peers --python $(PEERS)/bin/python $(PEERS_OPTIONS)
+
 bench-scrape: $(VENV)/test.stamp ## Measure what a scrape of /metrics costs with 20 Tritons.
 	$(BIN)/python tests/bench/scrape.py
 
@@ -98,6 +102,12 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate \
 	  tests/clients/requirements.in -o tests/clients/requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate \
+	  tests/bench/peers/requirements.in -o tests/bench/peers/requirements.lock
+	uv pip compile --quiet --upgrade --no-deps --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate \
+	  tests/bench/peers/alone.in -o tests/bench/peers/alone.lock
 	npm update --prefix tests/clients --package-lock-only --omit-lockfile-registry-resolved
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --extra spark --extra embedded --extra build \
@@ -108,7 +118,7 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	  --constraint tests/spark/requirements.lock tests/spark/parity.in -o tests/spark/parity.lock
 
 clean: ## Remove the environments and what tools left.
-	rm -rf $(VENV) $(CLIENTS) $(SPARK) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(SPARK) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
@@ -136,6 +146,17 @@ $(CLIENTS)/stamp: tests/clients/requirements.lock tests/clients/package-lock.jso
 	$(CLIENTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
 	  -r tests/clients/requirements.lock
 	npm ci --prefix tests/clients --no-audit --no-fund
+	@touch $@
+
+# The three of alone.lock ask for torch and weights; with a stub for their engine they need neither.
+$(PEERS)/stamp: tests/bench/peers/requirements.lock tests/bench/peers/alone.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: this is $$($(PYTHON) --version), the peers need 3.11: make bench-peers PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+	  -r tests/bench/peers/requirements.lock
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes \
+	  -r tests/bench/peers/alone.lock
 	@touch $@
 
 $(SPARK)/test.stamp: tests/spark/requirements.lock pyproject.toml

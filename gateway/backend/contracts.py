@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLE_RATES_HZ = range(8_000, 192_001)
 OUTPUT_NAMES = frozenset(spec.name for spec in OUTPUTS)
-DTYPES = {"FP32": np.dtype(np.float32), "INT32": np.dtype(np.int32), "INT64": np.dtype(np.int64)}
+DTYPES: dict[str, np.dtype[Any]] = {"FP32": np.dtype(np.float32), "INT32": np.dtype(np.int32), "INT64": np.dtype(np.int64)}
 """Those of every chunk; tritonclient looks for a name one by one."""
 
 
@@ -159,5 +159,5 @@ def read_output(output: Any, raw: bytes) -> npt.NDArray[Any]:
     datatype = output.datatype
     if datatype == "BYTES":
         return np.asarray(deserialize_bytes_tensor(raw), dtype=np.object_).reshape(-1)
-    known = datatype in DTYPES
-    return np.frombuffer(raw, DTYPES[datatype] if known else triton_to_np_dtype(datatype))
+    dtype = DTYPES.get(datatype)
+    return np.frombuffer(raw, triton_to_np_dtype(datatype) if dtype is None else dtype)

@@ -28,7 +28,7 @@ CANCEL = CANCEL_PARAMETER.encode()
 
 
 class FastTriton:
-    """Answers every ModelStreamInfer with the same chunks, the n-th `pause` seconds × n later."""
+    """Answers every ModelStreamInfer with the same chunks, each `pause` seconds after the last."""
 
     def __init__(self, chunks: int, samples: int, pause_seconds: float) -> None:
         self._pause_seconds = pause_seconds

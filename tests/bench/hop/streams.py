@@ -20,7 +20,9 @@ STEPS = {"wav": (50, 100, 200, 300, 400, 500), "mp3": (25, 50, 100, 150, 200)}
 async def report() -> None:
     """Find the most streams without an underrun; aims on two cores: wav 300, mp3 100."""
     os.sched_setaffinity(0, CORES)
-    print(f"streams of {SECONDS:g} s in real time, 100 ms chunks, a player that starts 200 ms late;")
+    print(
+        f"streams of {SECONDS:g} s in real time, 100 ms chunks, a player that starts 200 ms late;"
+    )
     print("Triton, gateway and clients share all cores:")
     with triton(CHUNK_SECONDS, round(SECONDS / CHUNK_SECONDS)) as triton_port:
         for audio_format, steps in STEPS.items():
