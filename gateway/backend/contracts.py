@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 SAMPLE_RATES_HZ = range(8_000, 192_001)
 OUTPUT_NAMES = frozenset(spec.name for spec in OUTPUTS)
-DTYPES: dict[str, np.dtype[Any]] = {"FP32": np.dtype(np.float32), "INT32": np.dtype(np.int32), "INT64": np.dtype(np.int64)}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "FP32": np.dtype(np.float32),
+    "INT32": np.dtype(np.int32),
+    "INT64": np.dtype(np.int64),
+}
 """Those of every chunk; tritonclient looks for a name one by one."""
 
 
