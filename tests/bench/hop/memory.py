@@ -9,6 +9,8 @@ from bench.hop.processes import gateway, triton
 from bench.hop.throughput import load
 
 OPEN = 200
+WARM_STREAMS = 4
+"""So that what is made once is there."""
 WARM_REQUESTS = 2000
 
 
@@ -21,6 +23,7 @@ async def report(requests: int) -> None:
 async def _report_open_streams() -> None:
     with triton(pause_seconds=1.0, chunks=8) as port, gateway(port) as (process, http_port):
         connections = [await Connection.open(http_port) for _ in range(OPEN)]
+        await asyncio.gather(*(connection.ask() for connection in connections[:WARM_STREAMS]))
         before_bytes = process.memory_info().rss
         asking = [asyncio.ensure_future(connection.ask()) for connection in connections]
         await asyncio.sleep(4.5)
