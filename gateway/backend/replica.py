@@ -200,6 +200,9 @@ class Replica:
             return await method(request, timeout=patience_seconds, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._located(classify(error.code(), error.details() or "")) from error
+        except grpc.aio.UsageError as error:
+            # It left while it was asked one thing after the other.
+            raise BackendUnavailableError("the channel to Triton is closed") from error
 
     def _is_connected(self) -> bool:
         return self._channel.get_state() is grpc.ChannelConnectivity.READY
