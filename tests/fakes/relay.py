@@ -26,9 +26,12 @@ class Relay:
     ...     relay.freeze()
     """
 
-    def __init__(self, target: str, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, target: str, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.target = target
-        self.port = 0
+        self.port = port
+        self.taken = 0
+        """How many connections there have been; with TLS, those whose handshake came to its end."""
+        self._flows = _flowing()
         self._tls = tls
         self._pairs: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -95,8 +98,6 @@ class Relay:
         done.result(STEP_SECONDS)
 
     async def _open(self) -> None:
-        if self.port == 0:
-            self._flows = _flowing()
         self._server = await asyncio.start_server(
             self._carry, "127.0.0.1", self.port, ssl=self._tls
         )
@@ -131,6 +132,7 @@ class Relay:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.taken += 1
         self._pairs.add(task)
         self._writers.add(writer)
         with suppress(OSError, asyncio.CancelledError):
