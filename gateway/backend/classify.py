@@ -79,7 +79,8 @@ TABLE = (
         "draining",
     ),
     Row(ANY, "is not healthy", BackendUnavailableError, "the model's process has died", "died"),
-    Row(ANY, "is not found", MisconfiguredError, "Triton does not have this model"),
+    # It had the model when it was last probed, and others may still have it.
+    Row(ANY, "is not found", MisconfiguredError, "Triton does not have this model", "draining"),
     Row(grpc.StatusCode.INVALID_ARGUMENT, "", MisconfiguredError, "Triton refused the request"),
     Row(grpc.StatusCode.UNIMPLEMENTED, "", MisconfiguredError, "this is no Triton that streams"),
     Row(grpc.StatusCode.UNAUTHENTICATED, "", MisconfiguredError, "Triton wants credentials"),

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from fakes.replicas import FULL, GOING, LOST, serve, wait_ready
+from fakes.replicas import FULL, GOING, GONE, LOST, serve, wait_ready
 from fakes.service import message_of
 from fakes.triton import Fail, FakeTriton, Gate, Hang, Script, tone
 
@@ -27,7 +27,9 @@ def test_requests_are_spread_over_all(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    "steps", [[LOST], [GOING], [FULL], [Fail("boom")], [Hang()]], ids=lambda s: str(s[0])[:20]
+    "steps",
+    [[LOST], [GOING], [GONE], [FULL], [Fail("boom")], [Hang()]],
+    ids=["lost", "going", "gone", "full", "fails", "hangs"],
 )
 def test_what_one_cannot_another_does_and_nobody_hears_of_it(pair: Pair, steps: list[Any]) -> None:
     bad, _ = pair
@@ -59,7 +61,8 @@ def test_a_text_that_no_model_can_speak_is_tried_on_two_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status"), [("invalid_input: no words", 400), ("'x' is not found", 500)]
+    ("words", "status"),
+    [("invalid_input: no words", 400), ("This protocol is restricted", 500)],
 )
 def test_what_no_other_would_do_better_is_not_tried_again(
     pair: Pair, words: str, status: int

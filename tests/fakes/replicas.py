@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LOST = Abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 GOING = Fail("Request for unknown model: 'hibari' has no available versions")
+GONE = Fail("Request for unknown model: 'hibari' is not found")
 FULL = Fail("Exceeds maximum queue size")
 FAST = {"probe_interval_seconds": 0.05, "discovery_interval_seconds": 0.05}
 

@@ -100,7 +100,7 @@ def test_only_a_model_can_blame_the_caller() -> None:
         (grpc.StatusCode.UNAVAILABLE, "Request timeout expired", "busy"),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "", "busy"),
         (grpc.StatusCode.UNAVAILABLE, "This protocol is restricted, expecting", "refused"),
-        (grpc.StatusCode.NOT_FOUND, "unknown model: 'x' is not found", "refused"),
+        (grpc.StatusCode.NOT_FOUND, "unknown model: 'x' is not found", "draining"),
         (None, "invalid_input: no words", ""),
         (None, "the model failed: ValueError", "failed"),
         (None, "Stub process 'x_0' is not healthy.", "died"),
