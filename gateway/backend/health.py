@@ -103,6 +103,16 @@ class Health:
             self.answers = False
             self._become("connecting")
 
+    def renewed(self) -> Health:
+        """Return that of the same Triton behind a new connection: what its calls told stays."""
+        health = Health(self._clock)
+        health.ejections, health.last_error = self.ejections, self.last_error
+        health._pause_seconds = self._pause_seconds
+        if self._is_held():
+            health._ejected_until_seconds = self._ejected_until_seconds
+            health._become("ejected")
+        return health
+
     def leave(self) -> None:
         """Drain for good: it is no longer among those that there are."""
         self.answers = False

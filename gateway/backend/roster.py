@@ -133,8 +133,8 @@ class Roster:
             if name not in self._present:
                 self._add(address)
 
-    def _add(self, address: Address) -> None:
-        health = Health(self._clock)
+    def _add(self, address: Address, health: Health | None = None) -> None:
+        health = health or Health(self._clock)
         try:
             replica = Replica(address, self._settings, self._security, self._limits, health)
         except MisconfiguredError as error:
@@ -178,8 +178,9 @@ class Roster:
             if replica.health.is_stuck:
                 # TCP itself would take minutes to give the connection up.
                 _log("replica.connection_given_up", replica.name)
+                renewed = replica.health.renewed()
                 self._remove(replica)
-                self._add(replica.address)
+                self._add(replica.address, renewed)
                 return
             if deep_every_seconds and self._clock() >= due_at_seconds:
                 await self._probe_deeply(replica)

@@ -202,6 +202,29 @@ def test_a_connection_that_froze_is_given_up(triton: FakeTriton) -> None:
     assert lost.status_code == 504
 
 
+def test_what_is_known_of_a_triton_outlives_its_connection(pair: Pair) -> None:
+    bad, _ = pair
+    bad.script = Script([LOST])
+    settings = FAST | {"probe_timeout_seconds": 0.2}
+    with (
+        Relay(bad.address) as relay,
+        RunningService(f"{relay.address},{pair[1].address}", **settings) as service,
+    ):
+        service.wait_state(relay.address, "ready")
+        while not service.replicas()[relay.address]["ejections"]:
+            service.say()
+        bad.script = Script()
+        service.wait_state(relay.address, "ready")
+        connections = relay.taken
+        relay.strand()
+        service.wait_state(relay.address, "connecting")
+        service.wait_state(relay.address, "ready")
+        known = service.replicas()[relay.address]
+
+    assert relay.taken > connections
+    assert known["ejections"] == 1
+
+
 def test_one_slow_answer_is_no_reason_to_give_a_triton_up(triton: FakeTriton) -> None:
     with Relay(triton.address) as relay:
         settings = {"probe_timeout_seconds": 0.2, "probe_interval_seconds": 0.1}

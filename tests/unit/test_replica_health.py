@@ -169,3 +169,37 @@ def test_one_that_is_no_longer_there_drains_for_good(health: Health) -> None:
     health.probed(None)
 
     assert (health.state, health.answers) == ("draining", False)
+
+
+def test_behind_a_new_connection_it_is_the_same_triton(health: Health, clock: Clock) -> None:
+    """Else one whose connection is renewed would be used at once, and pause anew from 1 s."""
+    fail(health, "lost")
+    clock.now += FIRST_EJECTION_SECONDS
+    health.probed(None)
+    fail(health, "lost")
+    renewed = health.renewed()
+    health.leave()
+
+    renewed.probed(None)
+    clock.now += 2 * FIRST_EJECTION_SECONDS - 0.01
+    renewed.probed(None)
+    held = renewed.state
+    clock.now += 0.01
+    renewed.probed(None)
+
+    assert (held, renewed.state, renewed.ejections) == ("ejected", "ready", 2)
+    assert renewed.last_error == "words"
+    assert fail(renewed, "lost") == "ejected"
+    clock.now += 4 * FIRST_EJECTION_SECONDS - 0.01
+    renewed.probed(None)
+    assert renewed.state == "ejected"
+
+
+def test_a_stuck_one_is_not_stuck_behind_a_new_connection(health: Health) -> None:
+    for _ in range(SILENT_PROBES):
+        health.probed(error("silent"))
+
+    renewed = health.renewed()
+
+    assert (health.is_stuck, renewed.is_stuck) == (True, False)
+    assert (renewed.state, renewed.answers) == ("connecting", False)
