@@ -16,7 +16,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
 .PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-scrape \
-  bench-bicodec bench-look-ahead gpu-bench gpu-llm soak clean
+  bench-bicodec bench-look-ahead gpu-bench gpu-llm soak chaos chaos-short chaos-churn clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,6 +85,15 @@ gpu-llm: ## Measure the language model on vLLM, on a CUDA GPU (GPU_PYTHON has to
 
 soak: $(SPARK)/test.stamp ## Send 10 000 streams through Spark-TTS's models (an hour; SOAK=--short: a minute).
 	$(SPARK)/bin/python tests/bench/soak.py $(SOAK)
+
+chaos: $(VENV)/test.stamp ## Bring every fault to four real Tritons under load (ten minutes).
+	$(BIN)/python tests/chaos/run.py
+
+chaos-short: $(VENV)/test.stamp ## Bring some of them (a minute).
+	$(BIN)/python tests/chaos/run.py --short
+
+chaos-churn: $(VENV)/test.stamp ## Have twenty Tritons come and go for ten minutes; count what is left.
+	$(BIN)/python tests/chaos/churn.py
 
 lock: ## Resolve the versions anew (needs uv and npm).
 	uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

@@ -39,7 +39,7 @@ FORGET = Fault("restarted without the model", Station.forget, Station.remember)
 FAULTS = (KILL, DRAIN, FREEZE, CUT, STALL, SLOW, MOVE, STRANGER, FORGET)
 SHORT = ((KILL,), (DRAIN,), (STALL,), (MOVE, STRANGER), (CUT,) * 4)
 PAIRS = tuple(itertools.combinations(FAULTS, 2))
-EVERYWHERE = tuple((fault,) * 4 for fault in (KILL, CUT, STRANGER, FORGET))
+EVERYWHERE = tuple((fault,) * 4 for fault in (KILL, CUT, STRANGER))
 """All Tritons at once: nobody can speak, and all are told so."""
 
 
