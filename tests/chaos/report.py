@@ -67,6 +67,7 @@ class Trial:
         """Return what must not be of the fault as a whole."""
         found = [] if self.is_well else [f"{self._name}: not all well again"]
         lost = sum(ending.outcome != "whole" for ending in self._endings)
-        if self._faults and lost and all(fault.loses_nothing for fault in self._faults):
-            found.append(f"{self._name}: {lost} requests lost")
+        if all(fault.loses_nothing for fault in self._faults):
+            found += [f"{self._name}: {lost} requests lost"] if lost else []
+            found += [] if self._endings else [f"{self._name}: nobody asked"]
         return found

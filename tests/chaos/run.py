@@ -31,21 +31,26 @@ CALM_SECONDS = 5.0
 
 
 class Chaos:
-    """All that is running."""
+    """All that is running. Make it inside the running event loop."""
 
     def __init__(self, folder: Path) -> None:
-        self.stations = [Station(f"triton-{n}", make_site(folder)) for n in range(STATIONS)]
-        for station in self.stations:
-            station.wait_ready()
+        site = make_site(folder)
+        self.stations = [Station(f"triton-{n}", site) for n in range(STATIONS)]
         self.gateway = Gateway(folder, self.stations)
         self.clients = Clients(self.gateway.url, CLIENTS, DEADLINE_SECONDS)
         self.trials: list[Trial] = []
         self._turn = 0
 
+    async def start(self) -> None:
+        """Return once all can speak; raises AssertionError where one cannot."""
+        await asyncio.gather(*(asyncio.to_thread(each.wait_ready) for each in self.stations))
+        await asyncio.to_thread(self.gateway.start)
+        assert await self.gateway.wait_ready(self.stations), self.gateway.log()
+
     async def close(self) -> None:
         """End all of it."""
         await self.gateway.close()
-        await asyncio.gather(*(asyncio.to_thread(station.close) for station in self.stations))
+        await asyncio.gather(*(asyncio.to_thread(each.close) for each in self.stations))
 
     async def calm(self, seconds: float) -> None:
         """Measure without any fault."""
@@ -90,23 +95,21 @@ class Chaos:
 
 
 def make_site(folder: Path) -> Site:
-    """Make what all stations share, once."""
-    ours, theirs = folder / "ours", folder / "theirs"
-    secret = folder / "secret"
-    if not ours.exists():
-        for authority in (ours, theirs):
-            certs.make(authority, ["triton.internal"], datetime.now(timezone.utc))
-        secret.write_text(f"{SECRET}\n", "utf-8")
-        write_repository(folder / "models")
-        write_repository(folder / "wrong", WRONG_MODEL)
-    return Site(folder / "models", folder / "wrong", secret, ours, theirs)
+    """Make what all stations share."""
+    ours, theirs, secret = folder / "ours", folder / "theirs", folder / "secret"
+    for authority in (ours, theirs):
+        certs.make(authority, ["triton.internal"], datetime.now(timezone.utc))
+    secret.write_text(f"{SECRET}\n", "utf-8")
+    models = write_repository(folder / "models")
+    wrong = write_repository(folder / "wrong", WRONG_MODEL)
+    return Site(models, wrong, secret, ours, theirs)
 
 
 async def run(folder: Path, plan: tuple[tuple[Fault, ...], ...], seconds: float) -> list[str]:
     """Bring all faults of the plan; return what must never be and was."""
     chaos = Chaos(folder)
     try:
-        assert await chaos.gateway.wait_ready(chaos.stations), chaos.gateway.log()
+        await chaos.start()
         print(HEAD)
         asking = asyncio.create_task(chaos.clients.run())
         await chaos.calm(CALM_SECONDS)

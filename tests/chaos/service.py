@@ -56,8 +56,11 @@ class Gateway:
         command = (sys.executable, "-I", "-m", "gateway", "serve", "--port", str(port))
         where = ("--triton", f"file://{self._file}")
         self._process = Process(*command, *where, env=environment)
-        self._process.wait_for("Uvicorn running")
         self._session = aiohttp.ClientSession(self.url)
+
+    def start(self) -> None:
+        """Return once it listens."""
+        self._process.wait_for("Uvicorn running")
 
     async def close(self) -> None:
         """End it."""
