@@ -1,7 +1,8 @@
 """Folders that are whole or not there: written beside, described by a manifest, then renamed.
 
-A process that is killed leaves a folder `.NAME.part`, which nobody reads. The next run writes it
-anew, or goes on with it where the writer can (a download).
+A process that is killed leaves a folder `.NAME.….part`, which nobody reads. What it had started may
+live on and write there, so the next run takes another one and removes those that are left. Only a
+writer that can go on with what an earlier one has left, a download, has one name for it: `.NAME.part`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
+from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest.json"
+RANDOM_BYTES = 4
 EDGE_BYTES = 2**20
 """Of a file of more than twice this size only the first and the last MiB are read, besides its
 size: 4 GB of weights are checked in milliseconds, and what breaks off or is swapped is seen. A
@@ -120,10 +124,12 @@ def make(
                 )
             log.info("engine.already_made folder=%s", folder)
             return manifest
-        part = folder.with_name(f".{folder.name}.part")
-        if not goes_on:
-            shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(exist_ok=True)
+        if goes_on:
+            part = folder.with_name(f".{folder.name}.part")
+            part.mkdir(exist_ok=True)
+        else:
+            _remove_left(folder)
+            part = _fresh(folder)
         learnt = write(part) or {}
         manifest = {"key": folder.name, "made_of": made_of, **learnt, "files": fingerprints(part)}
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -135,12 +141,37 @@ def replace(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew, whatever is there; one process at a time."""
     _check_writable(folder.parent)
     with _alone(folder):
-        part = folder.with_name(f".{folder.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        write(part)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_left(folder)
+        swap(folder, write)
+
+
+def swap(folder: Path, write: Callable[[Path], object]) -> None:
+    """Have `write(part)` make `folder` anew; readers see the old one or the new one, never half."""
+    part = _fresh(folder)
+    write(part)
+    if not folder.exists():
         part.rename(folder)
+        return
+    # To remove the old one takes time in which there would be none.
+    old = _fresh(folder)
+    folder.rename(old)
+    part.rename(folder)
+    shutil.rmtree(old)
+
+
+def _fresh(folder: Path) -> Path:
+    path = folder.with_name(f".{folder.name}.{secrets.token_hex(RANDOM_BYTES)}.part")
+    path.mkdir(parents=True)
+    return path
+
+
+def _remove_left(folder: Path) -> None:
+    # Just as many letters: `x.y` has parts of its own.
+    for part in folder.parent.glob(f".{escape(folder.name)}.{'?' * 2 * RANDOM_BYTES}.part"):
+        try:
+            shutil.rmtree(part)
+        except OSError as error:
+            log.warning("engine.part_not_removed folder=%s reason=%s", part, error)
 
 
 def _check_writable(folder: Path) -> None:

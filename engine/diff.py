@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineError
-from engine.render import CONFIG, read_config
+from engine.render import CONFIG, read_config, rendered_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ def differences(old: Path, new: Path) -> list[str]:
 
     Raises EngineError for what is no repository, or a configuration that is none.
     """
-    before, after = _models(old), _models(new)
+    before, after = set(rendered_models(old)), set(rendered_models(new))
     lines = [f"model {name} is not there any more" for name in sorted(before - after)]
     lines += [f"model {name} is new" for name in sorted(after - before)]
     for name in sorted(before & after):
@@ -26,13 +25,6 @@ def differences(old: Path, new: Path) -> list[str]:
         files = [_files(path / name) for path in (old, new)]
         lines += [f"{name}: {words}" for words in (*_changed(*fields), *_changed(*files))]
     return lines
-
-
-def _models(repository: Path) -> set[str]:
-    found = {path.parent.name for path in repository.glob(f"*/{CONFIG}")}
-    if not found:
-        raise EngineError(f"{repository} is no model repository: it has no MODEL/{CONFIG}")
-    return found
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
+from engine.artefacts import swap
 from engine.errors import EngineError
 from engine.tensorrtllm import BACKEND
 
@@ -77,18 +78,29 @@ def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path
     """
     if source is not None and not source.is_file():
         raise EngineError(f"model '{spec.name}' has no source at {source}")
-    folder, beside = repository / spec.name, repository / f".{spec.name}.part"
-    shutil.rmtree(beside, ignore_errors=True)
-    (beside / "1").mkdir(parents=True)
-    if source is not None:
-        shutil.copyfile(source, beside / "1" / "model.py")
     # Protobuf's text leaves out a zero, and Triton would then complete the batch size itself.
     zero = "max_batch_size: 0\n" if spec.max_batch_size == 0 else ""
     text = zero + text_format.MessageToString(model_config(spec))
-    (beside / CONFIG).write_text(text, encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-    return folder
+
+    def write(part: Path) -> None:
+        (part / "1").mkdir()
+        if source is not None:
+            shutil.copyfile(source, part / "1" / "model.py")
+        (part / CONFIG).write_text(text, encoding="utf-8")
+
+    swap(repository / spec.name, write)
+    return repository / spec.name
+
+
+def rendered_models(repository: Path) -> list[str]:
+    """Return the models of a repository; raises EngineError where there is none.
+
+    Hidden folders are what a run that was killed has left.
+    """
+    models = sorted(path.parent.name for path in repository.glob(f"[!.]*/{CONFIG}"))
+    if not models:
+        raise EngineError(f"{repository} is no model repository: it has no MODEL/{CONFIG}")
+    return models
 
 
 def read_config(path: Path) -> dict[str, Any]:

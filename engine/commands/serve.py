@@ -20,7 +20,7 @@ from engine.commands.server import (
 from engine.errors import EngineError
 from engine.fits import check_engines
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
-from engine.render import CONFIG
+from engine.render import rendered_models
 from engine.server import Conduct, Listen, TritonServer
 from engine.supervisor import Patience, Supervisor
 
@@ -106,9 +106,7 @@ def _raise_stop(*_: object) -> None:
 
 def _choose(repository: Path, wanted: list[str] | None) -> list[str]:
     """Return the models to serve: all of the repository, or those that are wanted."""
-    found = sorted(path.parent.name for path in repository.glob(f"*/{CONFIG}"))
-    if not found:
-        raise EngineError(f"{repository} is no model repository: it has no MODEL/{CONFIG}")
+    found = rendered_models(repository)
     if missing := [model for model in wanted or () if model not in found]:
         raise EngineError(f"{repository} has no model '{missing[0]}'; it has {', '.join(found)}")
     return wanted or found

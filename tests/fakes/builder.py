@@ -72,11 +72,13 @@ class Builder:
             timeout=120,
         )
 
-    def until_it_waits(self, tool: str, *arguments: str) -> tuple[subprocess.Popen[str], int]:
-        """Start `all` and return it, and the tool that it is waiting for, half-way."""
+    def until_it_waits(
+        self, tool: str, *arguments: str, mishap: str = "hang"
+    ) -> tuple[subprocess.Popen[str], int]:
+        """Start `all` and return it, and the tool that it is waiting for, half-way, or its worker."""
         process = subprocess.Popen(
             self.command("all", *arguments),
-            env=self.environment(STAND_IN=f"{tool}=hang"),
+            env=self.environment(STAND_IN=f"{tool}={mishap}"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

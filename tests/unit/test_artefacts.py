@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.artefacts import EDGE_BYTES, check_space, digest, fingerprint, make, read_manifest
+from engine.artefacts import (
+    EDGE_BYTES,
+    check_space,
+    digest,
+    fingerprint,
+    make,
+    read_manifest,
+    replace,
+    swap,
+)
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -58,6 +67,54 @@ def test_a_writer_that_fails_leaves_no_folder_and_the_next_starts_anew(tmp_path:
     make(tmp_path / "x", MADE_OF, write)
 
     assert {path.name for path in (tmp_path / "x").iterdir()} == {"sub", "manifest.json"}
+
+
+def test_what_a_killed_runs_workers_still_write_is_not_in_what_the_next_makes(
+    tmp_path: Path,
+) -> None:
+    earlier: list[Path] = []
+
+    def killed(part: Path) -> None:
+        earlier.append(part)
+        raise EngineError("killed")
+
+    def beside_its_workers(part: Path) -> dict[str, Any]:
+        earlier[0].mkdir()
+        (earlier[0] / "rank1.engine").write_bytes(b"of the run before")
+        return write(part)
+
+    with pytest.raises(EngineError):
+        make(tmp_path / "x", MADE_OF, killed)
+
+    manifest = make(tmp_path / "x", MADE_OF, beside_its_workers)
+
+    assert set(manifest["files"]) == {"sub/a"}
+
+
+def test_what_a_killed_run_has_left_is_removed_and_that_of_others_is_not(tmp_path: Path) -> None:
+    others = {".y.0123abcd.part", ".x.y.0123abcd.part"}
+    for name in (".x.0123abcd.part", *others):
+        (tmp_path / name).mkdir()
+
+    make(tmp_path / "x", MADE_OF, write)
+
+    assert {path.name for path in tmp_path.glob("*.part")} == others
+
+
+@pytest.mark.parametrize("change", [swap, replace])
+def test_the_old_folder_is_there_until_the_new_one_is_whole(
+    tmp_path: Path, change: Callable[[Path, Callable[[Path], object]], None]
+) -> None:
+    def write_anew(part: Path) -> None:
+        assert (tmp_path / "x" / "sub" / "a").is_file()
+        (part / "b").touch()
+
+    make(tmp_path / "x", MADE_OF, write)
+
+    change(tmp_path / "x", write_anew)
+
+    assert {path.name for path in (tmp_path / "x").iterdir()} == {"b"}
+    assert {path.name for path in tmp_path.iterdir()} == {"x", ".x.lock"}
 
 
 def test_a_writer_that_can_goes_on_with_what_is_left(tmp_path: Path) -> None:

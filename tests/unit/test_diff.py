@@ -105,3 +105,11 @@ def test_what_is_no_repository_is_named(tmp_path: Path, source: Path) -> None:
     (whole / "speaker" / "config.pbtxt").write_text("name: ${name}", encoding="utf-8")
     with pytest.raises(EngineError, match=r"config\.pbtxt is no configuration of a model"):
         differences(whole, whole)
+
+
+def test_what_a_killed_run_has_left_is_no_model(tmp_path: Path, source: Path) -> None:
+    one, two = (repository(tmp_path / name, source, SPEC) for name in ("a", "b"))
+    (two / "speaker").rename(two / ".speaker.0123abcd.part")
+    render_model(SPEC, source, two)
+
+    assert differences(one, two) == []

@@ -104,6 +104,23 @@ def test_killed_in_a_step_the_next_run_makes_it_anew(builder: Builder, tool: str
     assert (engine / "rank0.engine").stat().st_size > len("half")
 
 
+def test_what_a_killed_tools_worker_writes_is_not_in_the_next_engine(builder: Builder) -> None:
+    local = ["--model-dir", str(builder.model_dir)]
+    process, worker = builder.until_it_waits("trtllm-build", *local, mishap="worker")
+    try:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
+
+        done = builder.run("all", *local)
+
+        assert psutil.pid_exists(worker)
+    finally:
+        psutil.Process(worker).kill()
+    assert done.returncode == 0, done.stderr
+    (engine,) = builder.work.glob("engine/[!.]*")
+    assert "rank1.engine" not in {path.name for path in engine.iterdir()}
+
+
 def test_killed_in_the_download_it_never_uses_what_is_half(builder: Builder, hub: FakeHub) -> None:
     hub.hangs_in = "LLM/model.safetensors"
     hub.script = {hub.hangs_in: [1_000_000]}

@@ -2,6 +2,7 @@
 
 They run as programs of their own, outside the project's environment. STAND_IN is `TOOL=MISHAP`:
 `fail` ends with 7 after some words, `hang` writes half and waits, and ends with 9 on SIGTERM,
+`worker` does so, too, and has a process of its own that writes on and on,
 `short` ends well without weights, `other` makes something else.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,11 +53,25 @@ def go_wrong(kind: str, output: Path) -> None:
         print("[E] the first line of the tool's trouble", file=sys.stderr)
         print("[E] no kernel for this layer", file=sys.stderr)
         sys.exit(7)
-    if kind == "hang":
+    if kind in ("hang", "worker"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
         output.mkdir(parents=True, exist_ok=True)
         (output / "rank0.engine").write_bytes(b"half")
         (output / "rank0.safetensors").write_bytes(b"half")
-        print(f"waiting pid={os.getpid()}", flush=True)
+        pid = os.getpid() if kind == "hang" else _work_on(output)
+        print(f"waiting pid={pid}", flush=True)
         while True:
             signal.pause()
+
+
+def _work_on(output: Path) -> int:
+    """Start a process that writes into the folder until it is killed; return its number."""
+    code = f"""
+import pathlib
+output = pathlib.Path({str(output)!r})
+while True:
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "rank1.engine").write_bytes(b"of the run before")
+"""
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
