@@ -31,6 +31,7 @@ EDGE_BYTES = 2**20
 """Of a file of more than twice this size only the first and the last MiB are read, besides its
 size: 4 GB of weights are checked in milliseconds, and what breaks off or is swapped is seen. A
 bit that turned over in the middle is not."""
+READ_BYTES = 2**22
 
 log = logging.getLogger(__name__)
 
@@ -50,19 +51,41 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 def fingerprints(folder: Path) -> dict[str, dict[str, Any]]:
     """Return those of all files below `folder`, by path; hidden ones and the manifest are none."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = {path: path.relative_to(folder) for path in paths}
-    return {
-        str(name): fingerprint(path)
-        for path, name in names.items()
-        if not any(part.startswith(".") for part in name.parts) and str(name) != MANIFEST
-    }
+    return {name: fingerprint(path) for name, path in _files(folder)}
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder)
+        if not any(part.startswith(".") for part in name.parts) and str(name) != MANIFEST:
+            yield str(name), path
 
 
 def digest(folder: Path) -> str:
-    """Return what tells the files below `folder` from others, 12 hexadecimal digits."""
-    text = json.dumps(fingerprints(folder), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    """Return what tells the files that a step made from others, 12 hexadecimal digits."""
+    return _short(fingerprints(folder))
+
+
+def digest_whole(folder: Path) -> str:
+    """Return what tells the files below `folder` from any others, 12 hexadecimal digits.
+
+    Fine-tuned weights can have the ends of those that they come from, so that each byte is read:
+    2 GB take seconds.
+    """
+    return _short({name: sha256(path) for name, path in _files(folder)})
+
+
+def _short(files: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def sha256(path: Path) -> str:
+    """Return that of a whole file, in hexadecimal digits."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            found.update(data)
+    return found.hexdigest()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import check_space, digest, make
+from engine.artefacts import check_space, digest_whole, make
 from engine.errors import EngineError
 from engine.options import extra_arguments
 from engine.pruned_head import prune_head
@@ -90,7 +90,7 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
     if not any(llm.glob("*.safetensors")):
         raise EngineError(f"{llm} has no weights (*.safetensors); is the checkpoint complete?")
     script = scripts.find(spec)
-    made_of = {"weights": digest(llm), "script": script.name, "options": convert_options(spec)}
+    made_of = {"weights": digest_whole(llm), "script": script.name, "options": convert_options(spec)}
 
     def write(part: Path) -> dict[str, Any]:
         check_version(spec)
@@ -110,7 +110,7 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
 
 def prune(llm: Path, folder: Path) -> None:
     """Make `folder` the weights of `llm` with the speech tokens' rows alone, unless it is there."""
-    make(folder, {"weights": digest(llm)}, lambda part: prune_head(llm, part))
+    make(folder, {"weights": digest_whole(llm)}, lambda part: prune_head(llm, part))
 
 
 def check_version(spec: EngineSpec) -> None:

@@ -7,19 +7,17 @@ kept and the others begin anew, as the library's current releases do it.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import check_space, make
+from engine.artefacts import check_space, make, sha256
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-READ_BYTES = 2**22
 SPARK_TTS_FILES = ("LLM/*", "BiCodec/*", "wav2vec2-large-xlsr-53/*", "config.yaml")
 """What Spark-TTS needs of its repository, which holds pictures, too."""
 
@@ -137,17 +135,9 @@ def _broken(files: Files, part: Path) -> Iterator[str]:
         if (
             not path.is_file()
             or path.stat().st_size != size
-            or (name in files.hashes and _sha256(path) != files.hashes[name])
+            or (name in files.hashes and sha256(path) != files.hashes[name])
         ):
             yield name
-
-
-def _sha256(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(READ_BYTES):
-            found.update(data)
-    return found.hexdigest()
 
 
 def _is_the_disks(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from engine.artefacts import digest, read_manifest
+from engine.artefacts import digest_whole, read_manifest
 from engine.build import build
 from engine.convert import Scripts, convert, prune
 from engine.download import SPARK_TTS_FILES, Source, download
@@ -36,7 +36,7 @@ class Workplace:
             raise EngineError(
                 f"{model_dir} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
             )
-        revision = f"local-{digest(model_dir / 'LLM')}"
+        revision = f"local-{digest_whole(model_dir / 'LLM')}"
         own = replace(spec, model=model_dir.resolve().name, revision=revision)
         return cls(folder, own, model_dir, scripts)
 

@@ -10,6 +10,7 @@ from engine.artefacts import (
     EDGE_BYTES,
     check_space,
     digest,
+    digest_whole,
     fingerprint,
     make,
     read_manifest,
@@ -216,6 +217,18 @@ def test_a_digest_sees_names_and_not_what_is_hidden(tmp_path: Path) -> None:
     assert digest(tmp_path) == before
     (tmp_path / "a").rename(tmp_path / "b")
     assert digest(tmp_path) != before
+
+
+def test_a_digest_of_weights_sees_each_byte(tmp_path: Path) -> None:
+    """A fine-tune has the size, the header and perhaps the last layer of what it comes from."""
+    weights = bytearray(3 * EDGE_BYTES)
+    (tmp_path / "a").write_bytes(weights)
+    before, whole_before = digest(tmp_path), digest_whole(tmp_path)
+    weights[len(weights) // 2] = 1
+    (tmp_path / "a").write_bytes(weights)
+
+    assert digest_whole(tmp_path) != whole_before
+    assert digest(tmp_path) == before
 
 
 def test_a_full_disk_is_named_before_it_is_full(tmp_path: Path) -> None:

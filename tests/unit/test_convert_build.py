@@ -13,6 +13,7 @@ from engine.convert import Scripts, convert
 from engine.errors import EngineError
 from engine.spec import EngineSpec
 from engine.tool import ToolError
+from engine.workplace import Workplace
 from fakes.checkpoint import write_checkpoint, write_llm
 from fakes.trtllm import FakeMachine
 
@@ -281,7 +282,23 @@ def test_an_engine_for_another_version_gpu_or_limit_is_refused(
 
 def test_a_checkpoint_made_of_other_weights_is_not_taken_for_this_one(workshop: Workshop) -> None:
     workshop.convert()
-    (workshop.llm / "model.safetensors").write_bytes(b"other weights")
+    fine_tuned = bytearray((workshop.llm / "model.safetensors").read_bytes())
+    fine_tuned[len(fine_tuned) // 2] ^= 1
+    (workshop.llm / "model.safetensors").write_bytes(fine_tuned)
 
     with pytest.raises(EngineError, match="was made from something else"):
         workshop.convert()
+
+
+def test_local_weights_have_a_name_by_each_of_their_bytes(workshop: Workshop) -> None:
+    def engine_folder() -> Path:
+        model_dir = workshop.llm.parent
+        return Workplace.of_local_weights(workshop.folder, SPEC, model_dir, Scripts()).engine
+
+    before = engine_folder()
+    assert engine_folder() == before
+    weights = bytearray((workshop.llm / "model.safetensors").read_bytes())
+    weights[len(weights) // 2] ^= 1
+    (workshop.llm / "model.safetensors").write_bytes(weights)
+
+    assert engine_folder() != before
