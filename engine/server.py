@@ -18,6 +18,7 @@ from engine.access import Access
 from engine.control import TritonControl
 from engine.errors import EngineError, ServerDiedError
 from engine.stubs import Stubs
+from engine.tool import DIE_WITH_PARENT
 from engine.tuning import Tuning
 from speech_wire import LOOPBACK_VARIABLE
 
@@ -34,8 +35,6 @@ EXIT_GRACE_SECONDS = 2.0
 KEPT_LINES = 200
 LOOPBACK_FILE = "loopback.json"
 RESTRICTED = "model-repository,shared-memory,trace,logging"
-# If this process is killed, nobody is left who could stop the server.
-DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 # On a machine without a GPU Triton complains about what it does not need.
 HARMLESS = re.compile(

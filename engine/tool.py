@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 LAST_LINES = 20
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
-PR_SET_PDEATHSIG = 1
 KILLED_BY_SIGNAL = 128
+READ_SECONDS = 5.0
+"""For the last lines of a program that has ended; what it started may hold its output for ever."""
+
+# Whoever is killed with SIGKILL cannot end what it started, and that would go on.
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class ToolError(EngineError):
@@ -31,20 +36,24 @@ class ToolError(EngineError):
         self.exit_code = exit_code
 
 
-def run_tool(command: Sequence[str]) -> None:
+def run_tool(command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
     """Run a program to its end and print what it prints; call this in the main thread.
 
-    SIGINT and SIGTERM go to the program and all that it has started. Raises ToolError with its
-    last lines if it does not end with 0.
+    `variables` are added to its environment. SIGINT and SIGTERM go to the program and all that it
+    has started, and what is left of those ends with it. Raises ToolError with its last lines if
+    it does not end with 0.
     """
     lines: deque[str] = deque(maxlen=LAST_LINES)
-    with _started(command) as process, _signals_passed_on(process):
-        assert process.stdout is not None  # noqa: S101  it is a pipe
-        for line in process.stdout:
-            lines.append(line)
-            sys.stdout.write(line)
-            sys.stdout.flush()
-    code = process.returncode
+    process = _started(command, variables or {})
+    with _signals_passed_on(process):
+        reader = threading.Thread(target=_show, args=(process, lines), daemon=True)
+        reader.start()
+        # Until it is waited for, below, its number is nobody else's.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        reader.join(READ_SECONDS)
     if code != 0:
         ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         last = "".join(f"  {line.rstrip()}\n" for line in lines) or "  (nothing)\n"
@@ -54,29 +63,32 @@ def run_tool(command: Sequence[str]) -> None:
         )
 
 
-def _started(command: Sequence[str]) -> subprocess.Popen[str]:
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
-        )
-    except (FileNotFoundError, PermissionError) as error:
+def _started(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[str]:
+    if shutil.which(command[0]) is None:
         raise EngineError(
-            f"{command[0]} cannot be started ({error.strerror}); it comes with TensorRT-LLM, in "
-            "the image that `all --dry-run` names"
-        ) from error
+            f"{command[0]} cannot be started: it is not on PATH, or no program; it comes with "
+            "TensorRT-LLM, in the image that `all --dry-run` names"
+        )
+    given = [f"{name}={value}" for name, value in variables.items()]
+    return subprocess.Popen(
+        [*DIE_WITH_PARENT, *(["env", *given] if given else []), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
 
 
-def _die_with_parent() -> None:
-    # Whoever is killed with SIGKILL cannot end what it started, and that would go on writing.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def _show(process: subprocess.Popen[str], lines: deque[str]) -> None:
+    assert process.stdout is not None  # noqa: S101  it is a pipe
+    with process.stdout as output:
+        for line in output:
+            lines.append(line)
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 @contextmanager

@@ -24,6 +24,10 @@ try:
 except ToolError as error:
     print("ended", error.exit_code, flush=True)
 """
+DAEMON = """
+import subprocess, sys
+print("daemon", subprocess.Popen(["sleep", "600"], start_new_session=SESSION).pid)
+"""
 CHILD = """
 import os, signal, subprocess, sys
 grandchild = subprocess.Popen(["sleep", "600"])
@@ -118,3 +122,21 @@ def test_a_tool_does_not_outlive_who_runs_it(
 
     _, alive = psutil.wait_procs([child], timeout=10)
     assert alive == []
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_tool_has_ended_when_it_has_whoever_still_holds_its_output(
+    capfd: pytest.CaptureFixture[str], *, session: bool
+) -> None:
+    run_tool(python(DAEMON.replace("SESSION", str(session))))
+
+    left = psutil.Process(int(capfd.readouterr().out.split()[1]))
+    if session:
+        left.kill()
+    assert psutil.wait_procs([left], timeout=10)[1] == []
+
+
+def test_variables_are_added_to_the_environment(capfd: pytest.CaptureFixture[str]) -> None:
+    run_tool(python("import os; print(os.environ['A'], 'PATH' in os.environ)"), {"A": "b c"})
+
+    assert capfd.readouterr().out == "b c True\n"
