@@ -2,7 +2,7 @@
 
 A process that is killed leaves a folder `.NAME.….part`, which nobody reads. What it had started may
 live on and write there, so the next run takes another one and removes those that are left. Only a
-writer that can go on with what an earlier one has left, a download, has one name for it: `.NAME.part`.
+writer that can go on with what an earlier one has left, a download, always has `.NAME.part`.
 """
 
 from __future__ import annotations

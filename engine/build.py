@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.artefacts import check_space, digest, make, read_manifest
 from engine.convert import check_version
 from engine.errors import EngineError
-from engine.gpu import check_gpu
+from engine.gpu import check_gpu, is_named
 from engine.options import extra_arguments
 from engine.tool import run_tool
 from engine.vocabulary import read_json
@@ -24,6 +24,8 @@ TRTLLM_BUILD = "trtllm-build"
 def build_command(spec: EngineSpec, checkpoint: Path, output: Path) -> list[str]:
     """Return what builds the engine."""
     folders = ["--checkpoint_dir", str(checkpoint), "--output_dir", str(output)]
+    # Else it would lie wherever this is run.
+    folders += ["--output_timing_cache", str(output / "model.cache")]
     return [TRTLLM_BUILD, *folders, *build_options(spec)]
 
 
@@ -32,8 +34,8 @@ def build_options(spec: EngineSpec) -> list[str]:
     options = ["--max_batch_size", str(spec.max_batch), "--max_input_len", str(spec.max_input)]
     options += ["--max_seq_len", str(spec.max_sequence), "--max_num_tokens", str(spec.max_tokens)]
     options += ["--gemm_plugin", "fp8" if spec.quantization == "fp8" else spec.dtype]
-    if spec.paged_context:
-        options += ["--use_paged_context_fmha", "enable"]
+    # Releases from 0.19 on would enable it.
+    options += ["--use_paged_context_fmha", "disable"]
     if spec.pruned_head:
         # A prompt's tokens have no rows of their own any more: their embeddings come along.
         options += ["--max_prompt_embedding_table_size", str(spec.max_batch * spec.max_input)]
@@ -49,11 +51,11 @@ def build(spec: EngineSpec, checkpoint: Path, folder: Path) -> None:
     made_of = {"checkpoint": digest(checkpoint), "gpu": spec.gpu, "options": build_options(spec)}
 
     def write(part: Path) -> dict[str, Any]:
-        gpu = check_gpu(spec)[0]
+        gpu, visible = check_gpu(spec)
         check_version(spec)
         size = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors"))
         check_space(part, size, "the engine")
-        run_tool(build_command(spec, checkpoint, part))
+        run_tool(build_command(spec, checkpoint, part), visible)
         check_engine(spec, part)
         versions = {"tensorrt_llm": spec.trtllm_version, "driver": gpu.driver}
         return {"versions": versions, "gpu": gpu.name}
@@ -85,27 +87,31 @@ def expected_config(spec: EngineSpec) -> dict[str, Any]:
     return {
         "version": spec.trtllm_version,
         "pretrained_config.dtype": spec.dtype,
+        "pretrained_config.quantization.quant_algo": spec.quantization_name,
+        "pretrained_config.quantization.kv_cache_quant_algo": spec.kv_cache_name,
         "pretrained_config.mapping.tp_size": spec.tensor_parallel,
         "pretrained_config.mapping.pp_size": spec.pipeline_parallel,
         "build_config.max_batch_size": spec.max_batch,
         "build_config.max_input_len": spec.max_input,
         "build_config.max_seq_len": spec.max_sequence,
         "build_config.max_num_tokens": spec.max_tokens,
-        "build_config.plugin_config.use_paged_context_fmha": spec.paged_context,
+        "build_config.plugin_config.use_paged_context_fmha": False,
     }
 
 
 def built_on(config: dict[str, Any]) -> str | None:
-    """Return the GPU (`L4`) that an engine's configuration names, None where it names none."""
-    # `L4`, `A100-SXM-80GB`: the tool notes the GPU that it found, under this name.
+    """Return what an engine's configuration calls its GPU, None where it names none.
+
+    It is the tool's word for it: `L4`, `A100-SXM-80GB`, `Tesla-T4`.
+    """
     parallel = config.get("build_config", {}).get("auto_parallel_config") or {}
     key = parallel.get("cluster_key")
-    return None if key is None else str(key).split("-")[0]
+    return None if key is None else str(key)
 
 
 def _check_built_on(spec: EngineSpec, engine: Path, config: dict[str, Any]) -> None:
     gpu = built_on(config)
-    if gpu not in (None, spec.gpu):
+    if gpu is not None and not is_named(gpu, spec.gpu):
         raise EngineError(
             f"{engine} was built on {gpu}, not on {spec.gpu}, and an engine runs only on the "
             "GPU that it was built for; build it there, or name that GPU with --gpu"

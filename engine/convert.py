@@ -12,6 +12,7 @@ from engine.artefacts import check_space, digest_whole, make
 from engine.errors import EngineError
 from engine.options import extra_arguments
 from engine.pruned_head import prune_head
+from engine.spec import release_of
 from engine.tool import run_tool
 from engine.vocabulary import read_json, read_vocabulary
 
@@ -22,8 +23,11 @@ PYTHON = "python3"
 """The one on PATH: in NVIDIA's images it has TensorRT-LLM, which this process need not have."""
 
 EXAMPLES = Path("/app/examples")
-CONVERT_SCRIPTS = ("qwen/convert_checkpoint.py", "models/core/qwen/convert_checkpoint.py")
-"""Where releases up to 0.18 and later ones keep it, below EXAMPLES."""
+CONVERT_SCRIPTS = {
+    (0, 0): "qwen/convert_checkpoint.py",
+    (0, 19): "models/core/qwen/convert_checkpoint.py",
+}
+"""Where releases keep it, below EXAMPLES, from that one on."""
 QUANTIZE_SCRIPT = "quantization/quantize.py"
 
 VERSION_CODE = "import importlib.metadata as m; print(m.version('tensorrt_llm'))"
@@ -42,8 +46,8 @@ class Scripts:
             return self.convert
         if spec.quantization == "fp8":
             return self.examples / QUANTIZE_SCRIPT
-        found = [self.examples / name for name in CONVERT_SCRIPTS]
-        return next((path for path in found if path.is_file()), found[0])
+        release = release_of(spec.trtllm_version)
+        return self.examples / [at for since, at in CONVERT_SCRIPTS.items() if since <= release][-1]
 
 
 def convert_command(spec: EngineSpec, llm: Path, output: Path, script: Path) -> list[str]:
@@ -90,7 +94,11 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
     if not any(llm.glob("*.safetensors")):
         raise EngineError(f"{llm} has no weights (*.safetensors); is the checkpoint complete?")
     script = scripts.find(spec)
-    made_of = {"weights": digest_whole(llm), "script": script.name, "options": convert_options(spec)}
+    made_of = {
+        "weights": digest_whole(llm),
+        "script": script.name,
+        "options": convert_options(spec),
+    }
 
     def write(part: Path) -> dict[str, Any]:
         check_version(spec)
@@ -141,7 +149,7 @@ def _ask_version() -> subprocess.CompletedProcess[str]:
 
 
 def _check_precision(spec: EngineSpec, llm: Path, config: dict[str, Any]) -> None:
-    given = config.get("quantization_config", {}).get("quant_method")
+    given = (config.get("quantization_config") or {}).get("quant_method")
     wanted = "gptq" if spec.quantization == "int4_gptq" else None
     if given != wanted:
         raise EngineError(
@@ -152,10 +160,16 @@ def _check_precision(spec: EngineSpec, llm: Path, config: dict[str, Any]) -> Non
 
 def _check_checkpoint(spec: EngineSpec, part: Path, vocabulary: int) -> None:
     config = read_json(part / "config.json")
-    for name, expected in (("vocab_size", vocabulary), ("dtype", spec.dtype)):
-        if config.get(name) != expected:
+    quantization = config.get("quantization") or {}
+    for name, found, expected in (
+        ("vocab_size", config.get("vocab_size"), vocabulary),
+        ("dtype", config.get("dtype"), spec.dtype),
+        ("quant_algo", quantization.get("quant_algo"), spec.quantization_name),
+        ("kv_cache_quant_algo", quantization.get("kv_cache_quant_algo"), spec.kv_cache_name),
+    ):
+        if found != expected:
             raise EngineError(
-                f"the converted checkpoint has {name} {json.dumps(config.get(name))}, not "
+                f"the converted checkpoint has {name} {json.dumps(found)}, not "
                 f"{json.dumps(expected)}: was the script one for Qwen?"
             )
     files = [part / f"rank{rank}.safetensors" for rank in range(spec.world_size)]

@@ -36,8 +36,9 @@ def _check(engine: Path) -> None:
             f"{engine} was built by TensorRT-LLM {made_by}, here is {here}, and an engine runs "
             "only in the release that built it; serve it in that image, or build it in this one"
         )
-    gpu, gpus = built_on(config), find_gpus()
-    if gpu in CAPABILITIES and not any(is_named(found, gpu) for found in gpus):
+    noted, gpus = built_on(config) or "", find_gpus()
+    gpu = next((word for word in CAPABILITIES if is_named(noted, word)), None)
+    if gpu is not None and not any(is_named(found.name, gpu) for found in gpus):
         there = ", ".join(found.name for found in gpus)
         raise EngineError(
             f"{engine} was built on {gpu}, here there is {there}, and an engine runs only "

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 NVIDIA_SMI = "nvidia-smi"
 CALL_SECONDS = 30
-QUERY = ("--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
+QUERY = ("--query-gpu=name,compute_cap,driver_version,uuid", "--format=csv,noheader")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Gpu:
     name: str
     capability: tuple[int, int]
     driver: str
+    uuid: str
 
 
 def find_gpus(timeout_seconds: float = CALL_SECONDS) -> list[Gpu]:
@@ -55,29 +57,30 @@ def find_gpus(timeout_seconds: float = CALL_SECONDS) -> list[Gpu]:
 
 
 def _read(line: str) -> Gpu:
-    name, capability, driver = (part.strip() for part in f",,{line}".rsplit(",", 2))
+    name, capability, driver, uuid = (part.strip() for part in f",,,{line}".rsplit(",", 3))
     name = name.lstrip(",")
     major, _, minor = capability.partition(".")
     if not (major.isdecimal() and minor.isdecimal()):
         raise EngineError(
             f"{NVIDIA_SMI} says '{line}', without a compute capability; is the driver too old?"
         )
-    return Gpu(name, (int(major), int(minor)), driver)
+    return Gpu(name, (int(major), int(minor)), driver, uuid)
 
 
-def is_named(gpu: Gpu, word: str) -> bool:
+def is_named(name: str, word: str) -> bool:
     """Return whether a GPU's name has this word, one of CAPABILITIES: an L40 is no L4."""
-    return re.search(rf"\b{re.escape(word)}\b", gpu.name) is not None
+    return re.search(rf"\b{re.escape(word)}\b", name) is not None
 
 
-def check_gpu(spec: EngineSpec) -> list[Gpu]:
-    """Return the GPUs, of which there are enough of the spec's kind; else raise EngineError.
+def check_gpu(spec: EngineSpec) -> tuple[Gpu, dict[str, str]]:
+    """Return a GPU of the spec's kind, and variables that show a program none of another kind.
 
-    Another GPU of the same capability would do, but its kernels were timed elsewhere.
+    There are none where all are of one kind. Raises EngineError where there are too few of it:
+    another GPU of the same capability would do, but its kernels were timed elsewhere.
     """
     gpus = find_gpus()
     capability = CAPABILITIES[spec.gpu]
-    right = [gpu for gpu in gpus if is_named(gpu, spec.gpu) and gpu.capability == capability]
+    right = [gpu for gpu in gpus if is_named(gpu.name, spec.gpu) and gpu.capability == capability]
     if len(right) < spec.world_size:
         there = ", ".join(f"{gpu.name} (compute capability {_dotted(gpu)})" for gpu in gpus)
         raise EngineError(
@@ -85,7 +88,8 @@ def check_gpu(spec: EngineSpec) -> list[Gpu]:
             f"{capability[0]}.{capability[1]}), here there is: {there}; build on the GPU that "
             "serves, or name this one with --gpu"
         )
-    return right
+    uuids = ",".join(gpu.uuid for gpu in right)
+    return right[0], {} if right == gpus else {VISIBLE: uuids}
 
 
 def _dotted(gpu: Gpu) -> str:

@@ -34,6 +34,8 @@ SPEC = "the fields of the spec, and the folder's name, would no longer say what 
 EXPERTS = "the model has no experts"
 UNLIKE = "the model has no such layers"
 IN_FLIGHT = "Triton's in-flight batching needs the default"
+REUSE = "always disabled: prompts share one token before the text, so nothing could be used again"
+DRAFTS = "nothing here serves drafts, and they change how long a sequence may be"
 PARALLEL = "`tensor_parallel` and `pipeline_parallel` say how the model is split"
 
 
@@ -81,18 +83,17 @@ BUILD = Tool(
     typed={
         "checkpoint_dir": STEP,
         "output_dir": STEP,
+        "output_timing_cache": STEP,
         "max_batch_size": "max_batch",
         "max_input_len": "max_input",
         "max_seq_len": "max_sequence",
         "max_num_tokens": "max_tokens",
         "gemm_plugin": "dtype",
-        "use_paged_context_fmha": "paged_context",
         "max_prompt_embedding_table_size": "pruned_head",
     },
     extra={
         "opt_num_tokens": INTEGER,
         "input_timing_cache": TEXT,
-        "output_timing_cache": TEXT,
         "profiling_verbosity": ("layer_names_only", "detailed", "none"),
         "weight_sparsity": SWITCH,
         "weight_streaming": SWITCH,
@@ -111,14 +112,6 @@ BUILD = Tool(
         "lora_target_modules": LORA_MODULES,
         "max_lora_rank": INTEGER,
         "lora_plugin": PLUGIN,
-        "speculative_decoding_mode": (
-            "draft_tokens_external",
-            "lookahead_decoding",
-            "medusa",
-            "explicit_draft_tokens",
-            "eagle",
-        ),
-        "max_draft_len": INTEGER,
         "gpt_attention_plugin": PLUGIN,
         "gemm_swiglu_plugin": FP8,
         "fp8_rowwise_gemm_plugin": PLUGIN,
@@ -145,6 +138,9 @@ BUILD = Tool(
         "model_cls_name": SPEC,
         "max_beam_width": "a stream cannot take back what it has sent, so there is one beam",
         "max_encoder_input_len": "the model has no encoder",
+        "use_paged_context_fmha": REUSE,
+        "speculative_decoding_mode": DRAFTS,
+        "max_draft_len": DRAFTS,
         "kv_cache_type": IN_FLIGHT,
         "paged_kv_cache": IN_FLIGHT,
         "remove_input_padding": IN_FLIGHT,

@@ -10,6 +10,7 @@ from engine.errors import EngineError
 from engine.llm import llm_spec, vllm_spec
 from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
 from engine.tensorrtllm import read_engine, tensorrtllm_spec
+from engine.vocabulary import read_json
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, Queue, TensorSpec
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
             f"--llm {TENSORRTLLM} needs --engine-dir, the folder that trtllm-build wrote"
         )
     engine = read_engine(site.engine_dir)
+    rows = read_json(folder / "LLM" / "config.json").get("vocab_size")
+    if engine.vocabulary != rows:
+        raise EngineError(
+            f"the engine in {engine.folder} has a vocabulary of {engine.vocabulary}, the language "
+            f"model in {folder} one of {rows}: it is another model's; build one of these weights"
+        )
     if most is not None and most > engine.max_sequence_tokens:
         raise EngineError(
             f"--max-sequence-tokens is {most}, the engine in {engine.folder} was built for "

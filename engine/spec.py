@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,22 @@ MODEL = "SparkAudio/Spark-TTS-0.5B"
 
 MAX_POSITIONS = 32_768
 LAYERS = 24
-TENSOR_PARALLEL = (1, 2, 14)
-"""Into how many parts the 14 attention heads, with their 2 heads of keys, can be split."""
+TENSOR_PARALLEL = (1, 2)
+"""Into how many parts 14 attention heads and the 4 864 columns between them can be split."""
 
 DTYPES = ("bfloat16", "float32")
-QUANTIZATIONS = ("none", "int8", "int4", "int4_gptq", "smoothquant", "fp8")
-KV_CACHES = ("auto", "int8", "fp8")
+QUANTIZATIONS = {
+    "none": None,
+    "int8": "W8A16",
+    "int4": "W4A16",
+    "int4_gptq": "W4A16_GPTQ",
+    "smoothquant": "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN",
+    "fp8": "FP8",
+}
+"""What TensorRT-LLM calls each quantization in the configurations that it writes (`QuantAlgo`)."""
+KV_CACHES = {"auto": None, "int8": "INT8", "fp8": "FP8"}
 
 IMAGES = {
-    "24.12": "0.16.0",
     "25.01": "0.17.0",
     "25.02": "0.17.0.post1",
     "25.03": "0.18.0",
@@ -47,25 +55,29 @@ IMAGES = {
     "26.07": "1.2.1",
 }
 """TensorRT-LLM's version in nvcr.io/nvidia/tritonserver:<tag>-trtllm-python-py3, by NVIDIA's
-compatibility matrix. 1.2.1 is the last release that builds engines."""
+compatibility matrix. 1.2.1 is the last release that builds engines, 0.17 the first that is rendered."""
 
 CAPABILITIES = {
-    "V100": (7, 0),
     "T4": (7, 5),
     "A100": (8, 0),
     "A30": (8, 0),
     "A10": (8, 6),
     "A10G": (8, 6),
     "A40": (8, 6),
+    "L2": (8, 9),
     "L4": (8, 9),
     "L20": (8, 9),
     "L40": (8, 9),
     "L40S": (8, 9),
+    "4090": (8, 9),
     "H20": (9, 0),
     "H100": (9, 0),
     "H200": (9, 0),
+    "B200": (10, 0),
 }
 """Compute capability by the word for the GPU in its name (`NVIDIA A100-SXM4-80GB`)."""
+
+RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 BFLOAT16_CAPABILITY = (8, 0)
 FP8_CAPABILITY = (8, 9)
@@ -80,8 +92,7 @@ class EngineSpec:
     with smoothquant and fp8 of what is computed with), `kv_cache` one of KV_CACHES; what must be
     calibrated is calibrated with the data set `calibration`. `max_batch` is in requests, the
     other limits are in tokens: of a prompt, of prompt and output, of all prompts computed at
-    once. `paged_context` makes an engine whose Triton can reuse keys and values of a prompt's
-    start and cut long prompts. `extra_convert` and `extra_build` are further options as
+    once. `extra_convert` and `extra_build` are further options as
     (name, value), "" for a switch. The defaults are upstream's, on an L4.
     """
 
@@ -98,7 +109,6 @@ class EngineSpec:
     max_input: int = 1024
     max_sequence: int = MAX_POSITIONS
     max_tokens: int = 32_768
-    paged_context: bool = False
     pruned_head: bool = False
     gpu: str = "L4"
     trtllm_version: str = "0.17.0.post1"
@@ -122,13 +132,23 @@ class EngineSpec:
         """How many GPUs the engine runs on."""
         return self.tensor_parallel * self.pipeline_parallel
 
+    @property
+    def quantization_name(self) -> str | None:
+        """TensorRT-LLM's name for the quantization, None without one."""
+        return QUANTIZATIONS[self.quantization]
+
+    @property
+    def kv_cache_name(self) -> str | None:
+        """TensorRT-LLM's name for the KV cache's quantization, None without one."""
+        return KV_CACHES[self.kv_cache]
+
     def weights_key(self) -> str:
         """Return the name of the folder of the weights."""
         return f"{self.model.replace('/', '--')}@{self.revision.replace('/', '--')}"
 
     def checkpoint_key(self) -> str:
         """Return the name of the converted checkpoint's folder; other limits share it."""
-        limits = ("max_batch", "max_input", "max_sequence", "max_tokens", "paged_context")
+        limits = ("max_batch", "max_input", "max_sequence", "max_tokens")
         unused = (*limits, "gpu", "image", "extra_build")
         return self._key(f"{self._kind()}-trtllm{self.trtllm_version}", unused)
 
@@ -150,8 +170,8 @@ class EngineSpec:
 
 def _names(spec: EngineSpec) -> Iterator[str]:
     for field, given, allowed in (
-        ("quantization", spec.quantization, QUANTIZATIONS),
-        ("KV cache", spec.kv_cache, KV_CACHES),
+        ("quantization", spec.quantization, tuple(QUANTIZATIONS)),
+        ("KV cache", spec.kv_cache, tuple(KV_CACHES)),
         ("GPU", spec.gpu, tuple(CAPABILITIES)),
         ("image", spec.image, tuple(IMAGES)),
     ):
@@ -187,13 +207,11 @@ def _precision(spec: EngineSpec) -> Iterator[str]:
         yield "an fp8 KV cache goes with quantization fp8 only; take int8 or auto"
     if spec.kv_cache == "int8" and spec.quantization == "fp8":
         yield "quantization fp8 keeps its KV cache in fp8 or auto, not int8"
-    if spec.kv_cache == "int8" and spec.paged_context:
+    if spec.pruned_head and (spec.quantization, spec.kv_cache) != ("none", "auto"):
         yield (
-            "paged context FMHA does not work with an int8 KV cache (TensorRT-LLM stops the "
-            "build); leave one of them out"
+            "pruned_head is tried without quantization only, not with "
+            f"{spec.quantization} and a KV cache of {spec.kv_cache}"
         )
-    if spec.pruned_head and spec.quantization != "none":
-        yield f"pruned_head is tried without quantization only, not with {spec.quantization}"
     if spec.quantization == "fp8" and spec.extra_convert:
         yield "quantization fp8 is made by quantize.py, which takes no extra convert options here"
 
@@ -219,10 +237,16 @@ def _limits(spec: EngineSpec) -> Iterator[str]:
         yield f"max_sequence is {spec.max_sequence}, the model was made for {MAX_POSITIONS}"
     if spec.max_input >= spec.max_sequence:
         yield f"max_input ({spec.max_input}) must leave room for output in max_sequence"
-    if spec.max_tokens < max(spec.max_batch, 0 if spec.paged_context else spec.max_input):
+    if spec.max_tokens < max(spec.max_batch, spec.max_input):
         yield (
-            f"max_tokens ({spec.max_tokens}) must hold a token of each of {spec.max_batch} "
-            f"requests and, without paged_context, a whole prompt of {spec.max_input}"
+            f"max_tokens ({spec.max_tokens}) must hold a whole prompt of {spec.max_input} and a "
+            f"token of each of {spec.max_batch} requests"
+        )
+    elif spec.max_tokens > (most := spec.max_batch * spec.max_sequence):
+        yield (
+            f"max_tokens is {spec.max_tokens}, but {spec.max_batch} requests of "
+            f"{spec.max_sequence} tokens are {most}, and trtllm-build takes no more; give {most} "
+            "or less"
         )
     if spec.tensor_parallel not in TENSOR_PARALLEL:
         allowed = ", ".join(map(str, TENSOR_PARALLEL))
@@ -230,3 +254,9 @@ def _limits(spec: EngineSpec) -> Iterator[str]:
     if spec.pipeline_parallel < 1 or LAYERS % spec.pipeline_parallel:
         given = spec.pipeline_parallel
         yield f"pipeline_parallel is {given}, which does not divide {LAYERS} layers"
+
+
+def release_of(version: str) -> tuple[int, int]:
+    """Return the two numbers that TensorRT-LLM's version begins with, zeros where it has none."""
+    found = RELEASE.match(version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -9,11 +9,11 @@ PARAMETERS nor in RELEASES is left out on purpose, and the backend takes its def
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
+from engine.spec import release_of
 from speech_wire import GENERATION_INPUTS, GENERATION_OUTPUTS, ModelSpec, Queue, TensorSpec
 
 if TYPE_CHECKING:
@@ -79,20 +79,20 @@ RELEASES = (
 class Engine:
     """A folder that trtllm-build wrote: `max_sequence_tokens` is prompt and output together.
 
-    A prompt alone may have `max_prompt_tokens`, since it is read in one step (`max_num_tokens`;
+    `vocabulary` is how many ids its model has. A prompt alone may have `max_prompt_tokens`, since it is read in one step (`max_num_tokens`;
     `max_input_len` is no limit where padding is removed).
     """
 
     folder: Path
     version: str
+    vocabulary: int
     max_batch_size: int
     max_sequence_tokens: int
     max_prompt_tokens: int
 
     def release(self) -> Release:
         """Return what its release wants; raises EngineError for one that is not known."""
-        found = re.match(r"(\d+)\.(\d+)", self.version)
-        version = (int(found[1]), int(found[2])) if found else (0, 0)
+        version = release_of(self.version)
         known = [release for release in RELEASES if release.since <= version < AFTER_LAST]
         if not known:
             raise EngineError(
@@ -106,9 +106,7 @@ def read_engine(folder: Path) -> Engine:
 
     Raises EngineError where there is no engine, or one that cannot speak.
     """
-    if missing := [
-        name for name in ("config.json", "rank0.engine") if not (folder / name).exists()
-    ]:
+    if missing := [name for name in ENGINE_FILES if not (folder / name).exists()]:
         raise EngineError(
             f"{folder} is no engine of TensorRT-LLM: it lacks {', '.join(missing)}; "
             "--engine-dir is the folder that trtllm-build wrote"
@@ -119,6 +117,7 @@ def read_engine(folder: Path) -> Engine:
         engine = Engine(
             folder.resolve(),
             config["version"],
+            config["pretrained_config"]["vocab_size"],
             build["max_batch_size"],
             build["max_seq_len"],
             build["max_num_tokens"],

@@ -15,6 +15,7 @@ from engine.errors import EngineError
 from engine.gpu import check_gpu
 from engine.render import model_source, render_model
 from engine.site import TENSORRTLLM, Site
+from engine.spark import Room
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +51,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what is not done yet, and print the repository's folder."""
+    """Do what is not done yet, and print the folders of weights, engine and repository."""
     place = read_workplace(options)
     _check_servable(place.spec)
     if options.dry_run:
@@ -66,10 +67,13 @@ def run(options: argparse.Namespace) -> None:
     place.convert()
     place.build()
     render(place, options.triton_address, options.device)
-    print(place.repository)
+    print(f"weights: {place.weights}")
+    print(f"engine: {place.engine}")
+    print(f"repository: {place.repository}")
 
 
 def _check_servable(spec: EngineSpec) -> None:
+    """Raise EngineError for an engine that could be built but not rendered."""
     if spec.world_size > 1:
         raise EngineError(
             f"an engine for {spec.world_size} GPUs can be made with convert and build, but is not "
@@ -80,6 +84,7 @@ def _check_servable(spec: EngineSpec) -> None:
             "an engine with a pruned head can be made with convert and build, but the front does "
             "not send its prompts' embeddings yet; leave out --pruned-head"
         )
+    Room(spec.max_sequence, spec.max_tokens).max_text_characters()
 
 
 def render(place: Workplace, triton_address: str, device: str) -> None:
@@ -119,7 +124,7 @@ def plan(place: Workplace) -> Iterator[str]:
     yield _state("render", place.repository, None)
     yield f"  writes config.pbtxt of {', '.join(RENDERED)}, model.py of all but the first"
     yield f"then: python -m engine serve --repository {shlex.quote(str(place.repository))}"
-    yield "each folder is written as .NAME.part beside, and renamed when it is complete"
+    yield "each folder is written beside, as .NAME.….part, and renamed when it is complete"
     yield "times: not known, no step with TensorRT-LLM has been run by this project"
 
 

@@ -80,11 +80,6 @@ def _add_engine(engine: argparse._ArgumentGroup) -> None:
         option = f"--{name.replace('_', '-')}"
         engine.add_argument(option, type=int, default=default, help=f"{meaning} ({default})")
     engine.add_argument(
-        "--paged-context",
-        action="store_true",
-        help="allow reuse of keys and values, and prompts computed in pieces",
-    )
-    engine.add_argument(
         "--pruned-head", action="store_true", help="experimental: output speech tokens only"
     )
     engine.add_argument("--gpu", default=DEFAULTS.gpu, help=", ".join(CAPABILITIES))
@@ -114,7 +109,6 @@ def read_spec(options: argparse.Namespace) -> EngineSpec:
         calibration=options.calibration,
         smoothquant=options.smoothquant,
         **{name: getattr(options, name) for name in LIMITS},
-        paged_context=options.paged_context,
         pruned_head=options.pruned_head,
         gpu=options.gpu,
         trtllm_version=version or IMAGES.get(image, DEFAULTS.trtllm_version),

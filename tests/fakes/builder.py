@@ -75,7 +75,7 @@ class Builder:
     def until_it_waits(
         self, tool: str, *arguments: str, mishap: str = "hang"
     ) -> tuple[subprocess.Popen[str], int]:
-        """Start `all` and return it, and the tool that it is waiting for, half-way, or its worker."""
+        """Start `all` and return it, and the tool (or its worker) that it waits for, half-way."""
         process = subprocess.Popen(
             self.command("all", *arguments),
             env=self.environment(STAND_IN=f"{tool}={mishap}"),

@@ -27,7 +27,7 @@ class FakeMachine:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._program("python3", f'exec {sys.executable} "$@"')
         self._program("trtllm-build", f'exec {sys.executable} {TOOLS / "trtllm_build.py"} "$@"')
-        (self.folder / "gpus").write_text(self.gpus, encoding="utf-8")
+        (self.folder / "gpus").write_text(self._listing(), encoding="utf-8")
         if self.has_driver:
             listing = f"cat {self.folder / 'gpus'}; exit {self.smi_exit_code}"
             self._program("nvidia-smi", listing)
@@ -41,6 +41,13 @@ class FakeMachine:
             metadata = f"Metadata-Version: 2.1\nName: tensorrt_llm\nVersion: {self.version}\n"
             (package / "METADATA").write_text(metadata, encoding="utf-8")
         return self
+
+    def _listing(self) -> str:
+        """Return the GPUs, each with a UUID, or what the driver says instead."""
+        if self.smi_exit_code:
+            return self.gpus
+        lines = self.gpus.splitlines()
+        return "".join(f"{line}, GPU-{number}\n" for number, line in enumerate(lines))
 
     def _program(self, name: str, text: str) -> None:
         path = self.folder / "bin" / name

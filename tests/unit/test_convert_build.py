@@ -92,7 +92,7 @@ def test_what_is_there_is_not_made_again(workshop: Workshop) -> None:
         EngineSpec(quantization="smoothquant", calibration="speech", kv_cache="int8"),
         EngineSpec(kv_cache="int8", calibration="speech"),
         EngineSpec(tensor_parallel=2, pipeline_parallel=2, gpu="H100"),
-        EngineSpec(dtype="float32", gpu="T4", paged_context=True),
+        EngineSpec(dtype="float32", gpu="T4"),
         EngineSpec(
             extra_convert=(("workers", "2"), ("load_model_on_cpu", "")),
             extra_build=(("fast_build", ""), ("lora_target_modules", "attn_q,attn_k")),
@@ -103,7 +103,7 @@ def test_what_is_there_is_not_made_again(workshop: Workshop) -> None:
 def test_the_tools_understand_what_they_are_told(workshop: Workshop, spec: EngineSpec) -> None:
     capability = {"H100": "9.0", "T4": "7.5"}.get(spec.gpu, "8.9")
     gpus = f"NVIDIA {spec.gpu} 80GB HBM3, {capability}, 570.86.10\n" * spec.world_size
-    workshop.use(gpus=gpus, gpu_name={"H100": "H100-SXM"}.get(spec.gpu, spec.gpu))
+    workshop.use(gpus=gpus, gpu_name={"H100": "H100-SXM", "T4": "Tesla-T4"}.get(spec.gpu, spec.gpu))
 
     workshop.convert(spec)
     workshop.build(spec)
@@ -192,6 +192,22 @@ def test_what_is_wrong_is_said_before_the_tool_runs(
     assert capfd.readouterr().out == ""
 
 
+def test_where_gpus_differ_the_tool_sees_those_of_the_spec_alone(
+    workshop: Workshop, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workshop.use(gpus="Tesla T4, 7.5, 570.1\nNVIDIA L4, 8.9, 570.1\nNVIDIA L4, 8.9, 570.1\n")
+    workshop.convert_and_build()
+    assert "this sees the GPUs GPU-1,GPU-2\n" in capfd.readouterr().out
+
+
+def test_where_all_gpus_are_the_specs_the_tool_sees_them_all(
+    workshop: Workshop, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workshop.use(gpus="NVIDIA L4, 8.9, 570.1\nNVIDIA L4, 8.9, 570.1\n")
+    workshop.convert_and_build()
+    assert "this sees the GPUs all\n" in capfd.readouterr().out
+
+
 def test_gptq_weights_are_converted_as_such(workshop: Workshop) -> None:
     config = json.loads((workshop.llm / "config.json").read_text())
     gptq = {**config, "quantization_config": {"quant_method": "gptq"}}
@@ -204,6 +220,15 @@ def test_gptq_weights_are_converted_as_such(workshop: Workshop) -> None:
         *("--use_weight_only", "--weight_only_precision", "int4_gptq", "--per_group"),
         *("--group_size", "64"),
     ]
+
+
+def test_weights_of_a_config_that_names_no_quantization_are_plain(workshop: Workshop) -> None:
+    config = json.loads((workshop.llm / "config.json").read_text())
+    (workshop.llm / "config.json").write_text(json.dumps({**config, "quantization_config": None}))
+
+    workshop.convert()
+
+    assert workshop.checkpoint.is_dir()
 
 
 def test_a_script_that_is_not_there_is_named(workshop: Workshop) -> None:
@@ -245,15 +270,18 @@ def test_weights_of_another_model_are_refused(workshop: Workshop) -> None:
         ("convert_checkpoint.py=short", "ended without writing rank0.safetensors"),
         ("trtllm-build=other", "its build_config.max_num_tokens is 8192, the spec's 32768"),
         ("trtllm-build=short", "lacks rank0.engine"),
+        ("convert_checkpoint.py=plain", 'has quant_algo null, not "W8A16"'),
     ],
 )
 def test_a_tool_that_makes_something_else_is_found_out(
     workshop: Workshop, stand_in: str, words: str
 ) -> None:
     workshop.use(stand_in)
+    spec = EngineSpec(quantization="int8") if stand_in.endswith("plain") else SPEC
 
     with pytest.raises(EngineError) as caught:
-        workshop.convert_and_build()
+        workshop.convert(spec)
+        workshop.build(spec)
 
     assert words in str(caught.value)
     assert not workshop.engine.exists()
@@ -265,6 +293,11 @@ def test_a_tool_that_makes_something_else_is_found_out(
         ({"gpu": "H100"}, "was built on L4, not on H100"),
         ({"max_batch": 8}, "its build_config.max_batch_size is 16, the spec's 8"),
         ({"trtllm_version": "0.18.0", "image": "25.03"}, 'its version is "0.17.0.post1", the spec'),
+        ({"quantization": "int8"}, 'quant_algo is null, the spec\'s "W8A16"'),
+        (
+            {"kv_cache": "int8", "calibration": "speech"},
+            'quantization.kv_cache_quant_algo is null, the spec\'s "INT8"',
+        ),
         ({"tensor_parallel": 2}, "its pretrained_config.mapping.tp_size is 1, the spec's 2"),
     ],
 )

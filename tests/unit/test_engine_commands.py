@@ -77,7 +77,8 @@ def test_a_dry_run_of_one_step_prints_its_command(builder: Builder, command: str
     ("arguments", "words"),
     [
         (["--dtype", "float16"], "error: dtype 'float16' is not allowed"),
-        (["--trtllm-version", "9.9"], "error: no image has TensorRT-LLM 9.9; there are: 0.16.0, "),
+        (["--trtllm-version", "9.9"], "error: no image has TensorRT-LLM 9.9; there are: 0.17.0, "),
+        (["--max-sequence", "3000"], "error: sequences of 3000 tokens with prompts of 32768 are"),
         (["--extra-build-arg", "max_batch=1"], "has no option 'max_batch'; did you mean max_b"),
         (["--extra-convert-arg", "workers"], "convert_checkpoint.py's option workers is ''"),
         (["--tensor-parallel", "2"], "error: an engine for 2 GPUs can be made with convert and"),

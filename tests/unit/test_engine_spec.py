@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.errors import EngineError
-from engine.spec import IMAGES, EngineSpec
+from engine.spec import CAPABILITIES, IMAGES, EngineSpec
+from engine.tensorrtllm import read_engine
+from fakes.engine_folder import write_engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPEC = EngineSpec()
 
@@ -15,7 +20,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a type": ({"dtype": "int8"}, "dtype 'int8' is not known; there are: bfloat16, float32"),
     "a quantization": ({"quantization": "nf4"}, "quantization 'nf4' is not known; there are: none"),
     "a cache": ({"kv_cache": "int4"}, "KV cache 'int4' is not known; there are: auto, int8, fp8"),
-    "a GPU": ({"gpu": "B200"}, "GPU 'B200' is not known; there are: V100, T4"),
+    "a GPU": ({"gpu": "V100"}, "GPU 'V100' is not known; there are: T4, A100"),
     "bfloat16 on T4": ({"gpu": "T4"}, "T4 cannot compute in bfloat16"),
     "fp8 on A100": (
         {"gpu": "A100", "quantization": "fp8", "calibration": "speech"},
@@ -29,31 +34,35 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"quantization": "fp8", "kv_cache": "int8", "calibration": "speech"},
         "quantization fp8 keeps its KV cache in fp8 or auto",
     ),
-    "paged context and int8": (
-        {"kv_cache": "int8", "paged_context": True, "calibration": "speech"},
-        "paged context FMHA does not work with an int8 KV cache",
-    ),
     "not calibrated": ({"quantization": "smoothquant"}, "needs a data set of prompts followed by"),
     "calibrated for nothing": ({"calibration": "speech"}, "nothing here is calibrated"),
     "smoothquant": ({"smoothquant": 1.5}, "smoothquant is 1.5, allowed is 0 to 1"),
     "pruned and quantized": ({"pruned_head": True, "quantization": "int8"}, "not with int8"),
+    "pruned and an int8 cache": (
+        {"pruned_head": True, "kv_cache": "int8", "calibration": "speech"},
+        "not with none and a KV cache of int8",
+    ),
     "version and image": (
         {"trtllm_version": "0.20.0"},
         "runs only on the version that built it; take image 25.06, 25.07",
     ),
     "no such version": ({"trtllm_version": "0.17.1"}, "; take version 0.17.0.post1"),
-    "an image": ({"image": "27.01"}, "image '27.01' is not known; there are: 24.12, 25.01"),
+    "an image": ({"image": "27.01"}, "image '27.01' is not known; there are: 25.01, 25.02"),
     "no batch": ({"max_batch": 0}, "max_batch is 0, at least 1 is needed"),
     "too long": ({"max_sequence": 40_000}, "max_sequence is 40000, the model was made for 32768"),
     "no room": ({"max_input": 32_768}, "max_input (32768) must leave room for output"),
-    "a prompt too long": ({"max_tokens": 1000}, "max_tokens (1000) must hold"),
+    "a prompt too long": ({"max_tokens": 1000}, "(1000) must hold a whole prompt of 1024"),
+    "more tokens than there can be": (
+        {"max_batch": 2, "max_sequence": 4096},
+        "max_tokens is 32768, but 2 requests of 4096 tokens are 8192, and trtllm-build takes no",
+    ),
     "fewer tokens than requests": (
-        {"max_tokens": 8, "paged_context": True},
-        "max_tokens (8) must hold a token of each of 16 requests",
+        {"max_tokens": 8, "max_input": 4},
+        "max_tokens (8) must hold a whole prompt of 4 and a token of each of 16 requests",
     ),
     "heads": (
-        {"tensor_parallel": 4},
-        "tensor_parallel is 4, the model's heads split into 1, 2, 14",
+        {"tensor_parallel": 14},
+        "tensor_parallel is 14, the model's heads split into 1, 2",
     ),
     "layers": ({"pipeline_parallel": 5}, "pipeline_parallel is 5, which does not divide 24 layers"),
     "an option": ({"extra_build": (("worker", "2"),)}, "did you mean workers?"),
@@ -77,7 +86,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "max_input": {"max_input": 2048},
     "max_sequence": {"max_sequence": 8192},
     "max_tokens": {"max_tokens": 8192},
-    "paged_context": {"paged_context": True},
     "pruned_head": {"pruned_head": True},
     "gpu": {"gpu": "L40S"},
     "trtllm_version": {"trtllm_version": "0.18.0", "image": "25.03"},
@@ -85,10 +93,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "extra_convert": {"extra_convert": (("workers", "2"),)},
     "extra_build": {"extra_build": (("workers", "2"),)},
 }
-ENGINES_ALONE = {"max_batch", "max_input", "max_sequence", "max_tokens", "paged_context"} | {
-    "gpu",
-    "extra_build",
-}
+ENGINES_ALONE = {"max_batch", "max_input", "max_sequence", "max_tokens", "gpu", "extra_build"}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -127,13 +132,58 @@ def test_engines_with_other_limits_share_a_checkpoint() -> None:
 
 def test_a_key_stays_the_same_and_can_be_read() -> None:
     """A key that changes with a release of ours would have every engine built again."""
-    assert SPEC.key() == "L4-bfloat16-b16-trtllm0.17.0.post1-bf13e20a8d63"
+    assert SPEC.key() == "L4-bfloat16-b16-trtllm0.17.0.post1-8d8d9815be90"
     assert SPEC.checkpoint_key() == "bfloat16-trtllm0.17.0.post1-e1fb8a143dfb"
     assert SPEC.weights_key() == "SparkAudio--Spark-TTS-0.5B@main"
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_every_image_has_its_version(image: str) -> None:
-    spec = EngineSpec(image=image, trtllm_version=IMAGES[image])
+def test_the_images_are_those_of_nvidias_matrix() -> None:
+    """Each is the container that an engine of its release is built and served in."""
+    assert IMAGES == {
+        "25.01": "0.17.0",
+        "25.02": "0.17.0.post1",
+        "25.03": "0.18.0",
+        "25.04": "0.18.2",
+        "25.05": "0.19.0",
+        "25.06": "0.20.0",
+        "25.07": "0.20.0",
+        "25.08": "0.21.0",
+        "25.09": "1.0.0",
+        "25.10": "1.0.0",
+        "25.11": "1.0.3",
+        "25.12": "1.1.0",
+        "26.01": "1.1.0",
+        "26.02": "1.1.0",
+        "26.03": "1.2.0",
+        "26.04": "1.2.1",
+        "26.05": "1.2.1",
+        "26.06": "1.2.1",
+        "26.07": "1.2.1",
+    }
+    assert SPEC.container == "nvcr.io/nvidia/tritonserver:25.02-trtllm-python-py3"
 
-    assert spec.container == f"nvcr.io/nvidia/tritonserver:{image}-trtllm-python-py3"
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_engine_of_every_image_can_be_rendered(image: str, tmp_path: Path) -> None:
+    assert read_engine(write_engine(tmp_path, IMAGES[image])).release()
+
+
+def test_the_gpus_have_nvidias_compute_capabilities() -> None:
+    assert CAPABILITIES == {
+        "T4": (7, 5),
+        "A100": (8, 0),
+        "A30": (8, 0),
+        "A10": (8, 6),
+        "A10G": (8, 6),
+        "A40": (8, 6),
+        "L2": (8, 9),
+        "L4": (8, 9),
+        "L20": (8, 9),
+        "L40": (8, 9),
+        "L40S": (8, 9),
+        "4090": (8, 9),
+        "H20": (9, 0),
+        "H100": (9, 0),
+        "H200": (9, 0),
+        "B200": (10, 0),
+    }

@@ -40,7 +40,13 @@ def test_all_goes_from_the_hub_to_a_model_repository(builder: Builder) -> None:
 
     assert done.returncode == 0, done.stderr
     (repository,) = builder.work.glob("repository/[!.]*")
-    assert done.stdout.splitlines()[-1] == str(repository)
+    (weights,) = builder.work.glob("weights/[!.]*")
+    (engine,) = builder.work.glob("engine/[!.]*")
+    assert done.stdout.splitlines()[-3:] == [
+        f"weights: {weights}",
+        f"engine: {engine}",
+        f"repository: {repository}",
+    ]
     assert sorted(path.name for path in repository.iterdir()) == MODELS
     (engine,) = builder.work.glob("engine/[!.]*")
     assert str(engine) in (repository / "tensorrt_llm" / "config.pbtxt").read_text()
@@ -99,6 +105,7 @@ def test_killed_in_a_step_the_next_run_makes_it_anew(builder: Builder, tool: str
     assert sorted(p.name for p in engine.iterdir()) == [
         "config.json",
         "manifest.json",
+        "model.cache",
         "rank0.engine",
     ]
     assert (engine / "rank0.engine").stat().st_size > len("half")

@@ -33,7 +33,9 @@ def checkpoint(tmp_path: Path) -> Path:
         path = tmp_path / "Spark-TTS-0.5B" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    return tmp_path / "Spark-TTS-0.5B"
+    folder = tmp_path / "Spark-TTS-0.5B"
+    (folder / "LLM" / "config.json").write_text('{"vocab_size": 166000}', encoding="utf-8")
+    return folder
 
 
 def test_the_stages_come_before_the_front(checkpoint: Path) -> None:
@@ -164,6 +166,15 @@ def test_a_model_that_holds_hardly_a_text_is_refused_and_says_what_is_needed(roo
     with pytest.raises(EngineError, match=r"too short .* at least 3134 and 2073 are needed"):
         room.max_text_characters()
     Room(3134, 2073).max_text_characters()
+
+
+def test_an_engine_of_another_vocabulary_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    """One with a pruned head, or of another model, would speak garbage."""
+    engine = write_engine(tmp_path / "engine", vocab_size=8194)
+    site = Site(checkpoint, llm="tensorrtllm", engine_dir=engine)
+
+    with pytest.raises(EngineError, match=r"a vocabulary of 8194, the language model in .* 166000"):
+        find_specs("spark_tts", site)
 
 
 def test_a_sequence_that_is_too_short_is_an_error_of_rendering(checkpoint: Path) -> None:

@@ -9,7 +9,7 @@ from tritonclient.grpc import model_config_pb2
 
 from engine.errors import EngineError
 from engine.render import model_config, render_model
-from engine.tensorrtllm import PARAMETERS, read_engine, tensorrtllm_spec
+from engine.tensorrtllm import read_engine, tensorrtllm_spec
 from fakes.engine_folder import write_engine
 from fakes.stages import Behaviour, FakeStages, Wrote
 from speech_backend.loopback.siblings import Sibling
@@ -157,9 +157,22 @@ def test_it_is_told_where_its_engine_is_and_what_memory_is_its_own(tmp_path: Pat
     config = model_config(tensorrtllm_spec(engine, 0.35))
 
     given = {name: value.string_value for name, value in config.parameters.items()}
-    assert given.items() >= PARAMETERS.items()
-    assert given["gpt_model_path"] == str(tmp_path / "engine")
-    assert given["kv_cache_free_gpu_mem_fraction"] == "0.35"
+    assert given == {
+        "gpt_model_type": "inflight_fused_batching",
+        "gpt_model_path": str(tmp_path / "engine"),
+        "max_beam_width": "1",
+        "decoding_mode": "top_k_top_p",
+        "exclude_input_in_output": "true",
+        "batch_scheduler_policy": "guaranteed_no_evict",
+        "kv_cache_free_gpu_mem_fraction": "0.35",
+        "enable_kv_cache_reuse": "false",
+        "enable_chunked_context": "false",
+        "normalize_log_probs": "false",
+        "cancellation_check_period_ms": "100",
+        "stats_check_period_ms": "100",
+        "FORCE_CPU_ONLY_INPUT_TENSORS": "no",
+        "executor_worker_path": "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker",
+    }
     assert (config.name, config.backend) == ("tensorrt_llm", "tensorrtllm")
     assert (config.max_batch_size, config.model_transaction_policy.decoupled) == (24, True)
     assert [(group.count, group.kind) for group in config.instance_group] == [

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from behaviour import go_wrong, mishap, read_arguments
 
+if TYPE_CHECKING:
+    import argparse
+
 TOOL = "convert_checkpoint.py"
+
+
+WEIGHT_ONLY = {"int8": "W8A16", "int4": "W4A16", "int4_gptq": "W4A16_GPTQ"}
+SMOOTHQUANT = {
+    # per_channel, per_token
+    (True, True): "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN",
+    (True, False): "W8A8_SQ_PER_CHANNEL_PER_TENSOR_PLUGIN",
+    (False, True): "W8A8_SQ_PER_TENSOR_PER_TOKEN_PLUGIN",
+    (False, False): "W8A8_SQ_PER_TENSOR_PLUGIN",
+}
+
+
+def quantization(options: argparse.Namespace) -> dict[str, str | None]:
+    """Return what the real script notes of these options."""
+    name = None
+    if options.use_weight_only:
+        name = WEIGHT_ONLY[options.weight_only_precision or "int8"]
+    elif options.smoothquant:
+        name = SMOOTHQUANT[options.per_channel, options.per_token]
+    cache = "INT8" if options.int8_kv_cache else None
+    return {"quant_algo": name, "kv_cache_quant_algo": cache}
 
 
 def main() -> None:
@@ -24,6 +49,7 @@ def main() -> None:
         "architecture": config["architectures"][0],
         "dtype": options.dtype,
         "vocab_size": config["vocab_size"] + 64 * (kind == "other"),
+        "quantization": {} if kind == "plain" else quantization(options),
         "mapping": {"world_size": tp_size * pp_size, "tp_size": tp_size, "pp_size": pp_size},
     }
     (output / "config.json").write_text(json.dumps(converted))
