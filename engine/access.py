@@ -1,4 +1,4 @@
-"""Who may call a Triton: TLS, a secret, and the addresses that are refused without either."""
+"""Who may call a Triton: TLS, a secret, and the addresses that are refused without them."""
 
 from __future__ import annotations
 
@@ -62,17 +62,22 @@ class Access:
     secret: str | None = None
 
     def check(self, host: str, *, is_insecure: bool) -> None:
-        """Raise EngineError for an address that others reach, where they could all call."""
-        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
-            raise EngineError(
-                f"the secret has {len(self.secret)} characters, {SHORTEST_SECRET} at least are "
-                "needed; `openssl rand -hex 32` makes one"
-            )
-        if _is_loopback(host) or is_insecure or self.tls or self.secret:
+        """Raise EngineError for an address where others could call, or listen to a secret."""
+        if self.secret is not None:
+            _check_secret(self.secret)
+        if _is_loopback(host) or is_insecure:
             return
+        if self.tls is not None and (self.tls.client_root or self.secret):
+            return
+        if self.tls is not None:
+            fault = "TLS alone lets all of them call"
+        elif self.secret is not None:
+            fault = "without TLS the secret and the texts travel in clear"
+        else:
+            fault = "whoever can call this Triton may use it"
         raise EngineError(
-            f"others can reach {host}, and whoever can call this Triton may use it: give it "
-            "--tls-certificate and --tls-key, or --secret-file, or keep it on 127.0.0.1; in a "
+            f"others can reach {host}, and {fault}: give it --tls-certificate and --tls-key with "
+            "--tls-client-root (mutual TLS) or with --secret-file, or keep it on 127.0.0.1; in a "
             "private network, --insecure"
         )
 
@@ -97,6 +102,19 @@ class Access:
             key=key if tls.client_root else None,
             name=tls.name,
             headers=headers,
+        )
+
+
+def _check_secret(secret: str) -> None:
+    if len(secret) < SHORTEST_SECRET:
+        raise EngineError(
+            f"the secret has {len(secret)} characters, {SHORTEST_SECRET} at least are "
+            "needed; `openssl rand -hex 32` makes one"
+        )
+    if not (secret.isascii() and secret.isprintable()):
+        raise EngineError(
+            "the secret has characters that no header can carry; take letters and digits, "
+            "`openssl rand -hex 32` makes some"
         )
 
 

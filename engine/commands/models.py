@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
+from engine.commands.values import positive
 from engine.render import model_source, render_model
 from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM, Site
 
@@ -50,7 +51,7 @@ def model_options() -> argparse.ArgumentParser:
     )
     models.add_argument(
         "--max-sequence-tokens",
-        type=_positive,
+        type=positive,
         help="the longest prompt and output together that the language model takes; default: the "
         f"engine's, else {MAX_SEQUENCE_TOKENS}",
     )
@@ -72,12 +73,6 @@ def model_options() -> argparse.ArgumentParser:
     return models
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 up")
-    return int(text)
-
-
 def _fraction(text: str) -> float:
     try:
         share = float(text)
@@ -90,7 +85,7 @@ def _fraction(text: str) -> float:
 
 def _instances(text: str) -> tuple[str, int]:
     model, _, count = text.partition("=")
-    return model, _positive(count)
+    return model, positive(count)
 
 
 def given_site_options(options: argparse.Namespace) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.access import Access, Tls
+from engine.commands.values import positive, resource, seconds, whole
 from engine.errors import EngineError
 from engine.tuning import Tuning
+
+if TYPE_CHECKING:
+    import argparse
 
 TLS_FILES = ("certificate", "key", "root", "client_root", "own_certificate", "own_key")
 
@@ -36,7 +40,7 @@ def add_access_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="listen on an address that others reach, with neither TLS nor a secret",
+        help="the network is private: whoever reaches the address may call, or listen",
     )
 
 
@@ -61,7 +65,10 @@ def read_secret(path: Path | None) -> str | None:
     """Return the first line of a file, None without one."""
     if path is None:
         return None
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except ValueError as error:
+        raise EngineError(f"{path} is no text: its first line is the secret") from error
     return lines[0].strip() if lines else ""
 
 
@@ -74,43 +81,36 @@ def add_tuning_options(parser: argparse.ArgumentParser) -> None:
         ("ping-interval", Tuning.ping_interval_seconds, "how often a client may ask (10)"),
         ("metrics-interval", Tuning.metrics_interval_seconds, "how old GPU figures may be (2)"),
     ):
-        group.add_argument(f"--{name}", type=_seconds, default=default, help=meaning)
+        group.add_argument(f"--{name}", type=seconds, default=default, help=meaning)
     group.add_argument(
         "--keepalive-without-calls", action="store_true", help="also while nothing is asked for"
     )
     group.add_argument(
         "--exit-timeout",
-        type=int,
+        type=whole,
         default=Tuning.exit_seconds,
         help="how long what is in flight may take at the end (%(default)s)",
     )
     group.add_argument("--trace-url", metavar="URL", help="traces, as OTLP over HTTP (Triton 2.57)")
     group.add_argument(
         "--trace-rate",
-        type=int,
+        type=positive,
         default=Tuning.trace_rate,
         help="one request in so many is traced, and all that bring a trace along (%(default)s)",
     )
     group.add_argument(
-        "--cache-bytes", type=int, help="response cache, for models of your own that ask for it"
+        "--cache-bytes",
+        type=positive,
+        help="response cache, for models of your own that ask for it",
     )
     group.add_argument(
         "--rate-limit",
+        type=resource,
         action="append",
         default=[],
         metavar="NAME:COUNT",
         help="a resource that models of your own share (repeatable)",
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return seconds
 
 
 def read_tuning(options: argparse.Namespace) -> Tuning:

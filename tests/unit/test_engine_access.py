@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,15 +52,23 @@ def test_this_machines_own_addresses_need_nothing(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "triton.example"])  # noqa: S104
-def test_an_address_that_others_reach_needs_tls_or_a_secret_or_a_word(
+def test_an_address_that_others_reach_needs_to_know_them_under_tls_or_a_word(
     host: str, files: dict[str, Path]
 ) -> None:
-    with pytest.raises(EngineError, match=rf"others can reach {host}, .*--secret-file.*--insecure"):
-        Access().check(host, is_insecure=False)
+    tls = Tls(files["certificate"], files["key"])
+    mutual = replace(tls, client_root=files["client-root"])
+    for access, fault in (
+        (Access(), "whoever can call this Triton may use it"),
+        (Access(tls), "TLS alone lets all of them call"),
+        (Access(secret=SECRET), "without TLS the secret and the texts travel in clear"),
+    ):
+        with pytest.raises(EngineError) as caught:
+            access.check(host, is_insecure=False)
 
-    Access().check(host, is_insecure=True)
-    Access(secret=SECRET).check(host, is_insecure=False)
-    Access(Tls(files["certificate"], files["key"])).check(host, is_insecure=False)
+        assert f"others can reach {host}, and {fault}: give it --tls-cert" in str(caught.value)
+        access.check(host, is_insecure=True)
+    Access(mutual).check(host, is_insecure=False)
+    Access(tls, SECRET).check(host, is_insecure=False)
 
 
 def test_serve_refuses_such_an_address_before_anything_starts(
@@ -69,6 +78,21 @@ def test_serve_refuses_such_an_address_before_anything_starts(
 
     assert code == 1
     assert "error: others can reach 0.0.0.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("secret", ["sixteen or more \u00e4", "sixteen or more\ttab"])
+def test_a_secret_that_no_header_carries_is_refused_and_not_shown(secret: str) -> None:
+    with pytest.raises(EngineError, match="characters that no header can carry") as caught:
+        Access(secret=secret).check("127.0.0.1", is_insecure=False)
+
+    assert secret not in str(caught.value)
+
+
+def test_a_secret_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xff" * 20)
+
+    with pytest.raises(EngineError, match="secret is no text: its first line is the secret"):
+        read_access(options("--secret-file", str(tmp_path / "secret")))
 
 
 @pytest.mark.parametrize("secret", ["", "0123456789abcde"])
@@ -199,11 +223,23 @@ def test_an_old_triton_does_not_trace(version: tuple[int, int] | None, words: st
     Tuning().check(version)
 
 
-@pytest.mark.parametrize("arguments", [["--keepalive", "0"], ["--ping-interval", "soon"]])
-def test_a_time_that_is_none_is_named(
-    arguments: list[str], capsys: pytest.CaptureFixture[Any]
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [
+        ("--keepalive", "0", "number of seconds above 0"),
+        ("--keepalive", "inf", "number of seconds above 0"),
+        ("--metrics-interval", "nan", "number of seconds above 0"),
+        ("--ping-interval", "soon", "number of seconds above 0"),
+        ("--exit-timeout", "-5", "whole number from 0 up"),
+        ("--cache-bytes", "-5", "whole number from 1 up"),
+        ("--trace-rate", "0", "whole number from 1 up"),
+        ("--rate-limit", "foo", "NAME:COUNT or NAME:COUNT:DEVICE"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(
+    option: str, value: str, kind: str, capsys: pytest.CaptureFixture[Any]
 ) -> None:
     with pytest.raises(SystemExit):
-        options(*arguments)
+        options(f"{option}={value}")
 
-    assert f"'{arguments[1]}' is no number of seconds above 0" in capsys.readouterr().err
+    assert f"'{value}' is no {kind}" in capsys.readouterr().err
