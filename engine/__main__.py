@@ -35,7 +35,8 @@ SERVER_DIED = 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code.
 
-    0, 1 (could not start), 3 (the server died while serving), or that of the tool that failed.
+    0, 1 (could not start; two repositories differ), 3 (the server died while serving), or that of
+    the tool that failed.
     """
     parser = argparse.ArgumentParser("speech-engine", description="Prepare and run Triton.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     try:
-        options.run(options)
+        return options.run(options) or 0
     except ServerDiedError as error:
         print(f"error: {error}", file=sys.stderr)
         return SERVER_DIED
@@ -56,7 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return KILLED_BY_SIGNAL + signal.SIGINT
-    return 0
 
 
 if __name__ == "__main__":

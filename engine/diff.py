@@ -23,7 +23,8 @@ def differences(old: Path, new: Path) -> list[str]:
     for name in sorted(before & after):
         fields = [dict(_flat(read_config(path / name / CONFIG))) for path in (old, new)]
         files = [_files(path / name) for path in (old, new)]
-        lines += [f"{name}: {words}" for words in (*_changed(*fields), *_changed(*files))]
+        words = [*_changed(*fields, is_nested=True), *_changed(*files)]
+        lines += [f"{name}: {word}" for word in words]
     return lines
 
 
@@ -45,7 +46,7 @@ def _files(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): f"sha256 {_digest(path)}"
         for path in folder.rglob("*")
-        if path.is_file() and path.name != CONFIG
+        if path.is_file() and path.name != CONFIG and path.parent.name != "__pycache__"
     }
 
 
@@ -53,14 +54,16 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
-def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _changed(
+    old: Mapping[str, str], new: Mapping[str, str], *, is_nested: bool = False
+) -> Iterator[str]:
     whole = ""
     for name in sorted(old.keys() | new.keys()):
         was, is_now = old.get(name), new.get(name)
         # Of a part that is new or gone, one line is enough.
         if was == is_now or (whole and name.startswith(f"{whole}.")):
             continue
-        whole = name
+        whole = name if is_nested else ""
         if was is not None and is_now is not None:
             yield f"{name} is {is_now}, was {was}"
         else:

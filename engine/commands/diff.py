@@ -10,6 +10,8 @@ from engine.diff import differences
 if TYPE_CHECKING:
     import argparse
 
+DIFFERENT = 1
+
 
 def add(commands: Any) -> None:
     """Declare the command."""
@@ -19,7 +21,9 @@ def add(commands: Any) -> None:
     diff.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Print a line for each difference, nothing where there is none."""
-    for line in differences(options.old, options.new):
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each difference; return DIFFERENT where there is one, else 0."""
+    lines = differences(options.old, options.new)
+    for line in lines:
         print(line)
+    return DIFFERENT if lines else 0

@@ -90,7 +90,8 @@ def test_the_command_prints_the_lines(
     old = repository(tmp_path / "a", source, SPEC)
     new = repository(tmp_path / "b", source, replace(SPEC, decoupled=False))
 
-    assert main(["diff", str(old), str(new)]) == 0
+    assert main(["diff", str(old), str(old)]) == 0
+    assert main(["diff", str(old), str(new)]) == 1
     assert capsys.readouterr().out == (
         "speaker: model_transaction_policy.decoupled is not there any more: True\n"
     )
@@ -113,3 +114,15 @@ def test_what_a_killed_run_has_left_is_no_model(tmp_path: Path, source: Path) ->
     render_model(SPEC, source, two)
 
     assert differences(one, two) == []
+
+
+def test_every_file_counts_but_for_what_python_makes_of_them(tmp_path: Path, source: Path) -> None:
+    one, two = (repository(tmp_path / name, source, SPEC) for name in ("a", "b"))
+    (two / "speaker" / "1" / "__pycache__").mkdir()
+    for name in ("lib.so", "lib.so.1", "__pycache__/model.pyc"):
+        (two / "speaker" / "1" / name).touch()
+
+    assert [line.split(" is ")[0] for line in differences(one, two)] == [
+        "speaker: 1/lib.so",
+        "speaker: 1/lib.so.1",
+    ]
