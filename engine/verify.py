@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from speech_wire import LoopbackAccess
 
+SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -91,7 +93,9 @@ class Verifier:
             call = getattr(self._stub, method)
             return call(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise EngineError(f"{self._address} does not answer: {words_of(error)}") from error
+            is_silent = error.code() in SILENT
+            how = "does not answer" if is_silent else f"refuses {method}"
+            raise EngineError(f"{self._address} {how}: {words_of(error)}") from error
 
     def _config(self, model: str) -> Any:
         return self._ask("ModelConfig", service_pb2.ModelConfigRequest(name=model)).config

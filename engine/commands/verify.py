@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.access import CALLERS, HEADER
 from engine.commands.server import read_secret
+from engine.commands.values import seconds
 from engine.errors import EngineError
 from engine.verify import Verifier
 from speech_wire import LoopbackAccess
@@ -26,7 +27,9 @@ def add(commands: Any) -> None:
     verify.add_argument("address", metavar="HOST:PORT", help="its gRPC")
     verify.add_argument("--model", action="append", help="repeatable; default: all that speak")
     verify.add_argument("--json", action="store_true", help="print JSON, a line for each model")
-    verify.add_argument("--timeout", type=float, default=60.0, help="seconds for the sentence (60)")
+    verify.add_argument(
+        "--timeout", type=seconds, default=60.0, help="seconds for the sentence (60)"
+    )
     verify.add_argument("--seed", type=_seed, help="says the same each time; default: by chance")
     verify.add_argument("--tls", action="store_true", help="TLS, by an authority of the system's")
     verify.add_argument("--tls-root", metavar="FILE", help="TLS, by this authority (PEM)")
@@ -58,6 +61,8 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
     root = options.tls_root or ("" if options.tls else None)
     if root is None and (options.tls_certificate or options.tls_key or options.tls_name):
         raise EngineError("without --tls or --tls-root there is no TLS")
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise EngineError("--tls-certificate and --tls-key belong together")
     secret = read_secret(options.secret_file)
     headers = {} if secret is None else {f"{HEADER}{CALLERS}": secret}
     return LoopbackAccess(root, options.tls_certificate, options.tls_key, options.tls_name, headers)

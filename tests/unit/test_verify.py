@@ -102,10 +102,25 @@ def test_tensors_that_differ_from_the_contract_are_named(triton: CountingTriton)
     assert found["contract"] == ("INPUT0 is unknown; target_text is missing; waveform is missing")
 
 
-def test_a_failure_that_triton_counted_is_found(triton: CountingTriton) -> None:
+def test_a_failure_that_triton_counted_is_said_and_may_be_anothers(triton: CountingTriton) -> None:
     triton.servicer.fails = 1
 
-    assert wrong(verify(triton)) == {"statistics": "requests: hibari 1 and 1 failed"}
+    verdict = verify(triton)
+
+    assert wrong(verdict) == {}
+    assert verdict.checks[-1].found == "requests: hibari 1 and 1 failed"
+
+
+def test_an_answer_that_is_a_refusal_is_no_silence(triton: CountingTriton) -> None:
+    with pytest.raises(EngineError, match="refuses ModelConfig: NOT_FOUND"):
+        Verifier(triton.address, LoopbackAccess()).verify("nobody")
+
+
+@pytest.mark.parametrize("given", [["--tls-certificate", "a.pem"], ["--tls-key", "a.pem"]])
+def test_half_of_a_pair_is_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """GRPC would abort the process."""
+    assert main(["verify", "127.0.0.1:1", "--tls", *given]) == 1
+    assert "error: --tls-certificate and --tls-key belong together\n" in capsys.readouterr().err
 
 
 def test_a_sentence_that_triton_did_not_count_is_found(triton: CountingTriton) -> None:
