@@ -7,6 +7,9 @@ kept and the others begin anew, as the library's current releases do it.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +37,19 @@ class Source:
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
+    def folder_name(self) -> str:
+        """Return the name of its folder: plain for what Spark-TTS needs, as the steps look for it.
+
+        Other patterns leave other files, and get a folder of their own.
+        """
+        name = f"{self.repository.replace('/', '--')}@{self.revision.replace('/', '--')}"
+        if (self.allow, self.ignore) == (SPARK_TTS_FILES, ()):
+            return name
+        if not self.allow and not self.ignore:
+            return f"{name}--all"
+        patterns = json.dumps([self.allow, self.ignore])
+        return f"{name}--{hashlib.sha256(patterns.encode()).hexdigest()[:12]}"
+
 
 def download(source: Source, folder: Path) -> str:
     """Fetch into `folder` unless it is complete there, then without network; return the commit.
@@ -51,9 +67,13 @@ def download(source: Source, folder: Path) -> str:
 
 
 def _fetch(source: Source, part: Path) -> dict[str, Any]:
+    # The library's own requests are no news.
+    for name in ("httpx2", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         import huggingface_hub  # noqa: PLC0415  an optional extra
         from huggingface_hub.errors import (  # type: ignore[attr-defined]  # noqa: PLC0415
+            HFValidationError,
             HTTPError,
             LocalEntryNotFoundError,
         )
@@ -73,6 +93,8 @@ def _fetch(source: Source, part: Path) -> dict[str, Any]:
             allow_patterns=list(source.allow) or None,
             ignore_patterns=list(source.ignore) or None,
         )
+    except HFValidationError as error:
+        raise EngineError(f"{source.repository} is no name of a repository: {error}") from error
     except (HTTPError, LocalEntryNotFoundError, OSError) as error:
         if _is_the_disks(error):
             raise

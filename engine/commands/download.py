@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 from typing import Any
 
 from engine.commands.specs import add_work, say_pinned
 from engine.download import SPARK_TTS_FILES, Source, download
-from engine.spec import MODEL, EngineSpec
+from engine.spec import MODEL
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+(@.+)?")
 
@@ -46,16 +45,13 @@ def _name(text: str) -> str:
 
 def run(options: argparse.Namespace) -> None:
     """Fetch them, and print each one's folder."""
-    # The library's own requests are no news.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    allow = tuple(options.allow) or (() if options.repositories else SPARK_TTS_FILES)
     for name in options.repositories or [MODEL]:
         repository, _, revision = name.partition("@")
-        source = Source(repository, revision or options.revision, allow, tuple(options.ignore))
-        # Of the spec only the name of the folder is wanted.
-        key = EngineSpec(model=source.repository, revision=source.revision).weights_key()
-        folder = options.work / "weights" / key
+        allow, ignore = tuple(options.allow), tuple(options.ignore)
+        if repository == MODEL and not (allow or ignore):
+            allow = SPARK_TTS_FILES
+        source = Source(repository, revision or options.revision, allow, ignore)
+        folder = options.work / "weights" / source.folder_name()
         if not options.dry_run:
             say_pinned(repository, source.revision, download(source, folder))
         print(folder)

@@ -130,7 +130,7 @@ def say_pinned(repository: str, revision: str, commit: str) -> None:
     """Say how to get the same weights again, where a branch was asked for."""
     if not COMMIT.fullmatch(revision):
         log.warning(
-            "%s: '%s' is commit %s today; to get the same elsewhere: --revision %s",
+            "%s: '%s' was commit %s when it was fetched; to get the same elsewhere: --revision %s",
             repository,
             revision,
             commit,

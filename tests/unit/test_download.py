@@ -7,14 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fakes.hub import COMMIT, FakeHub
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENGINE = [sys.executable, "-I", "-m", "engine"]
 MODEL = "LLM/model.safetensors"
@@ -118,17 +115,38 @@ def test_each_repository_has_a_folder_of_its_own(tmp_path: Path) -> None:
     with FakeHub(FILES, repository="someone/voice") as hub:
         done = download(hub, tmp_path, "someone/voice", f"someone/voice@{COMMIT}", "--allow=*.yaml")
 
-    folders = [tmp_path / "weights" / f"someone--voice@{name}" for name in ("main", COMMIT)]
-    assert done.stdout.splitlines() == [str(folder) for folder in folders]
+    folders = [Path(line) for line in done.stdout.splitlines()]
+    assert [folder.name.split("--")[1] for folder in folders] == ["voice@main", f"voice@{COMMIT}"]
     for folder in folders:
         assert files(folder) == ["BiCodec/config.yaml", "config.yaml"]
+
+
+@pytest.mark.parametrize("patterns", [[], ["--allow", "*.yaml"]])
+def test_what_the_steps_look_for_is_what_they_need(tmp_path: Path, patterns: list[str]) -> None:
+    """Another choice of files under the same name would be refused by `all` for ever."""
+    with FakeHub(FILES) as hub:
+        named = download(hub, tmp_path, "SparkAudio/Spark-TTS-0.5B", *patterns)
+        done = download(hub, tmp_path)
+
+    assert (named.returncode, done.returncode) == (0, 0), done.stderr
+    assert files(Path(done.stdout.strip())) == WANTED
+    assert (named.stdout == done.stdout) is (patterns == [])
+
+
+def test_all_of_another_repository_has_a_name_of_its_own(tmp_path: Path) -> None:
+    with FakeHub(FILES, repository="someone/voice") as hub:
+        done = download(hub, tmp_path, "someone/voice")
+
+    assert done.stdout == f"{tmp_path}/weights/someone--voice@main--all\n"
+    assert files(Path(done.stdout.strip())) == sorted(FILES)
 
 
 def test_patterns_leave_out_what_is_named(tmp_path: Path) -> None:
     with FakeHub(FILES, repository="someone/voice") as hub:
         download(hub, tmp_path, "someone/voice", "--ignore=LLM/*", "--ignore=src/*")
 
-    found = files(tmp_path / "weights" / "someone--voice@main")
+    (folder,) = (tmp_path / "weights").glob("someone--voice@main--*")
+    found = files(folder)
     assert found == [path for path in WANTED if not path.startswith("LLM/")]
 
 
@@ -150,6 +168,7 @@ def test_a_private_repository_opens_with_the_token_of_the_environment(tmp_path: 
         (["nobody/nothing"], "error: nobody/nothing (revision main) is not there, or not for you"),
         (["--revision", "v9"], "(revision v9) is not there: the repository has no such revision"),
         (["--allow", "*.gguf"], "has no file that the patterns leave (allow *.gguf"),
+        (["some/b--c"], "error: some/b--c is no name of a repository: "),
         (["no-owner"], "'no-owner' is no repository; one is named owner/name"),
     ],
 )
@@ -172,6 +191,13 @@ def test_without_network_the_sentence_says_what_else_there_is(tmp_path: Path) ->
     assert "the Hub does not answer as it should" in done.stderr
     assert "--model-dir" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_answers_is_no_news(tmp_path: Path) -> None:
+    with FakeHub(FILES) as hub:
+        done = download(hub, tmp_path)
+
+    assert hub.endpoint not in done.stderr
 
 
 def test_a_hub_that_fails_is_no_missing_repository(tmp_path: Path) -> None:
