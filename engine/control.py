@@ -64,6 +64,7 @@ class TritonControl:
         self._metrics_url = f"http://{metrics_address}/metrics"
         self._stub = open_stub(address, access)
         self._metadata = access.metadata()
+        self.last_failure = ""
         self._admin = (*self._metadata, ("triton-grpc-protocol-admin", admin_key))
 
     def is_ready(self) -> bool:
@@ -73,7 +74,8 @@ class TritonControl:
             return bool(
                 self._stub.ServerReady(request, timeout=CALL_SECONDS, metadata=self._metadata).ready
             )
-        except grpc.RpcError:
+        except grpc.RpcError as error:
+            self.last_failure = words_of(error)
             return False
 
     def reload(self, model: str) -> None:

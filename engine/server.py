@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import secrets
 import signal
@@ -68,6 +69,11 @@ class Listen:
                 try:
                     probe.bind((host, port))
                 except OSError as error:
+                    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                        raise EngineError(
+                            f"{host} is no address of this machine: {error.strerror}; {name} "
+                            "listens on one of its own, 127.0.0.1 or 0.0.0.0 for all"
+                        ) from error
                     option = f"--{name.lower()}-port"
                     raise EngineError(
                         f"Triton's {name} port {host}:{port} cannot be taken: "
@@ -180,9 +186,20 @@ class TritonServer:
             if self._stubs.has_failed_to_start():
                 raise EngineError(self._explain("a model's process could not start"))
             if time.monotonic() > deadline:
-                raise EngineError(self._explain(f"Triton was not ready in {timeout_seconds:g} s"))
+                raise EngineError(self._explain(self._not_ready(timeout_seconds)))
             time.sleep(POLL_SECONDS)
         self.dead_models()
+
+    def _not_ready(self, timeout_seconds: float) -> str:
+        words = f"Triton was not ready in {timeout_seconds:g} s"
+        if failure := self.control.last_failure:
+            words += f"; asked, it said: {failure}"
+        if self._conduct.access.tls is not None:
+            words += (
+                " (--tls-name must be a name in the server's certificate, and --tls-root who "
+                "signed it)"
+            )
+        return words
 
     def check_alive(self) -> None:
         """Raise ServerDiedError if the process has ended."""

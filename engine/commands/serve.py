@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.commands.server import (
     read_access,
     read_tuning,
 )
+from engine.commands.values import seconds
 from engine.errors import EngineError
 from engine.fits import check_engines
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
@@ -54,7 +55,7 @@ def add(commands: Any) -> None:
         ("--probe-timeout", Patience.probe_seconds, "that such a word may take"),
     ):
         serve.add_argument(
-            name, type=float, default=default, help=f"seconds {meaning} ({default:g})"
+            name, type=seconds, default=default, help=f"seconds {meaning} ({default:g})"
         )
     serve.set_defaults(run=run)
 
@@ -73,6 +74,11 @@ def run(options: argparse.Namespace) -> None:
     """Serve until told to stop; raises EngineError if it cannot, ServerDiedError if it ends."""
     for number in STOP_SIGNALS:
         signal.signal(number, _raise_stop)
+    with suppress(_Stop):
+        _serve(options)
+
+
+def _serve(options: argparse.Namespace) -> None:
     if stale := runs.remove_stale():
         log.warning("engine.stale_run_removed prefixes=%s", ",".join(stale))
     runs.check_free()
@@ -94,14 +100,21 @@ def run(options: argparse.Namespace) -> None:
             supervisor.run()
         except _Stop:
             log.info("engine.stopping")
+            raise
         finally:
-            for number in STOP_SIGNALS:
-                signal.signal(number, signal.SIG_IGN)
+            _ignore_stops()
             server.stop()
 
 
 def _raise_stop(*_: object) -> None:
+    # What is left to do is to clean up, which a second signal would break off.
+    _ignore_stops()
     raise _Stop
+
+
+def _ignore_stops() -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _choose(repository: Path, wanted: list[str] | None) -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fakes.checkpoint import write_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,3 +160,37 @@ def test_a_repository_without_the_model_is_refused(
     found = engine(tmp_path, "serve", *options, env=environment)
 
     assert (found.returncode, found.stderr) == (1, f"error: {words}\n")
+
+
+def test_a_stop_while_rendering_is_a_stop(tmp_path: Path, environment: dict[str, str]) -> None:
+    """What it reads then is a pipe, at which it waits."""
+    model_dir, engine_dir = tmp_path / "Spark-TTS-0.5B", tmp_path / "engine"
+    write_checkpoint(model_dir)
+    engine_dir.mkdir()
+    (engine_dir / "rank0.engine").touch()
+    os.mkfifo(engine_dir / "config.json")
+    options = ["--model", "spark_tts", "--model-dir", str(model_dir), "--llm", "tensorrtllm"]
+    process = subprocess.Popen(
+        [*ENGINE, "serve", *options, "--engine-dir", str(engine_dir)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    with (engine_dir / "config.json").open("w"):
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    assert "Traceback" not in words
+
+
+def test_a_host_that_is_not_this_machines_is_no_taken_port(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    options = ["serve", "--host", "192.0.2.1", "--insecure"]
+
+    done = engine(tmp_path, *options, env=environment)
+
+    assert done.returncode == 1
+    assert "error: 192.0.2.1 is no address of this machine: " in done.stderr
