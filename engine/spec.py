@@ -55,7 +55,7 @@ IMAGES = {
     "26.07": "1.2.1",
 }
 """TensorRT-LLM's version in nvcr.io/nvidia/tritonserver:<tag>-trtllm-python-py3, by NVIDIA's
-compatibility matrix. 1.2.1 is the last release that builds engines, 0.17 the first that is rendered."""
+compatibility matrix. 0.17 is the first that is rendered here, 1.2.1 the last that has engines."""
 
 CAPABILITIES = {
     "T4": (7, 5),
@@ -87,8 +87,8 @@ FP8_CAPABILITY = (8, 9)
 class EngineSpec:
     """An engine of Spark-TTS's language model; what cannot go together raises EngineError.
 
-    `revision` is a commit of `model` on the Hub, a branch until that is looked up, or
-    `local-<digest>` for a folder. `quantization` is one of QUANTIZATIONS (of the weights, and
+    `revision` is a commit, branch or tag of `model` on the Hub, or `local-<digest>` for a folder.
+    `quantization` is one of QUANTIZATIONS (of the weights, and
     with smoothquant and fp8 of what is computed with), `kv_cache` one of KV_CACHES; what must be
     calibrated is calibrated with the data set `calibration`. `max_batch` is in requests, the
     other limits are in tokens: of a prompt, of prompt and output, of all prompts computed at

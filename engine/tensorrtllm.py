@@ -79,8 +79,9 @@ RELEASES = (
 class Engine:
     """A folder that trtllm-build wrote: `max_sequence_tokens` is prompt and output together.
 
-    `vocabulary` is how many ids its model has. A prompt alone may have `max_prompt_tokens`, since it is read in one step (`max_num_tokens`;
-    `max_input_len` is no limit where padding is removed).
+    A prompt alone may have `max_prompt_tokens`, since it is read in one step (`max_num_tokens`;
+    `max_input_len` is no limit where padding is removed). `vocabulary` is how many ids its model
+    has.
     """
 
     folder: Path

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LAST_LINES = 20
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 KILLED_BY_SIGNAL = 128
+POLL_SECONDS = 0.1
 READ_SECONDS = 5.0
 """For the last lines of a program that has ended; what it started may hold its output for ever."""
 
@@ -48,8 +50,10 @@ def run_tool(command: Sequence[str], variables: Mapping[str, str] | None = None)
     with _signals_passed_on(process):
         reader = threading.Thread(target=_show, args=(process, lines), daemon=True)
         reader.start()
-        # Until it is waited for, below, its number is nobody else's.
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        # A signal that comes just before a wait without end would be passed on after it. And until
+        # the program is waited for, below, its number is nobody else's.
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            time.sleep(POLL_SECONDS)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()

@@ -120,7 +120,7 @@ def plan(place: Workplace) -> Iterator[str]:
     yield f"  writes config.json, {_ranks(spec, 'safetensors')}"
     yield _state("build", place.engine, checkpoint_gb)
     yield f"  {shlex.join(build_command(spec, place.checkpoint, place.engine))}"
-    yield f"  writes config.json, {_ranks(spec, 'engine')}"
+    yield f"  writes config.json, model.cache, {_ranks(spec, 'engine')}"
     yield _state("render", place.repository, None)
     yield f"  writes config.pbtxt of {', '.join(RENDERED)}, model.py of all but the first"
     yield f"then: python -m engine serve --repository {shlex.quote(str(place.repository))}"

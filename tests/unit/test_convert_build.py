@@ -47,9 +47,9 @@ class Workshop:
     def build(self, spec: EngineSpec = SPEC) -> None:
         build(spec, self.checkpoint, self.engine)
 
-    def convert_and_build(self) -> None:
-        self.convert()
-        self.build()
+    def convert_and_build(self, spec: EngineSpec = SPEC) -> None:
+        self.convert(spec)
+        self.build(spec)
 
 
 @pytest.fixture
@@ -280,8 +280,7 @@ def test_a_tool_that_makes_something_else_is_found_out(
     spec = EngineSpec(quantization="int8") if stand_in.endswith("plain") else SPEC
 
     with pytest.raises(EngineError) as caught:
-        workshop.convert(spec)
-        workshop.build(spec)
+        workshop.convert_and_build(spec)
 
     assert words in str(caught.value)
     assert not workshop.engine.exists()

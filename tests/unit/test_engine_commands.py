@@ -33,7 +33,7 @@ def test_a_dry_run_names_image_commands_folders_and_sizes_and_makes_nothing(
     assert [line.split(":")[0] for line in lines if ": " in line] == [
         "image", "download", "convert", "build", "render", "then", "times",
     ]  # fmt: skip
-    assert any(line.endswith(" --gemm_plugin bfloat16") for line in lines)
+    assert any(line.endswith(" --use_paged_context_fmha disable") for line in lines)
     assert "about 1.0 GB" in lines[3]
     assert not builder.work.exists()
 

@@ -33,6 +33,8 @@ import os, signal, subprocess, sys
 grandchild = subprocess.Popen(["sleep", "600"])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
 print("running", os.getpid(), grandchild.pid, flush=True)
+# A signal goes to both. To wait for the signal itself could begin when it has come already.
+grandchild.wait()
 while True:
     signal.pause()
 """

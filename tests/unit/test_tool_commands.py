@@ -113,7 +113,7 @@ def test_a_driver_that_hangs_or_is_too_old_is_named(
         ("exec sleep 600", "nvidia-smi does not answer within 0.5 s; the driver hangs"),
         (
             "echo 'Tesla P4, [N/A], 450.1, GPU-0'",
-            "says 'Tesla P4, [N/A], 450.1, GPU-0', without a ",
+            "says 'Tesla P4, [N/A], 450.1, GPU-0', without a compute capability",
         ),
         ("echo nonsense", "nvidia-smi says 'nonsense', without a compute capability"),
     ):
