@@ -16,6 +16,7 @@ from engine.commands import (
     diff,
     download,
     fixture,
+    ready,
     render,
     serve,
     verify,
@@ -26,7 +27,7 @@ from engine.tool import KILLED_BY_SIGNAL, ToolError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (all_steps, download, convert, build, render, diff, serve, verify, fixture, certs)
+COMMANDS = (all_steps, download, convert, build, render, diff, serve, ready, verify, fixture, certs)
 
 FAILED = 1
 SERVER_DIED = 3

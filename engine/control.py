@@ -64,7 +64,7 @@ class TritonControl:
         self._metrics_url = f"http://{metrics_address}/metrics"
         self._stub = open_stub(address, access)
         self._metadata = access.metadata()
-        self.last_failure = ""
+        self.last_failure = "it says so itself"
         self._admin = (*self._metadata, ("triton-grpc-protocol-admin", admin_key))
 
     def is_ready(self) -> bool:

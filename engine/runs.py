@@ -77,6 +77,11 @@ def remove_stale(directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> li
     return removed
 
 
+def find_folders(temporary: Path = TEMPORARY) -> list[Path]:
+    """Return the folders of all runs, those that died included, until the next run starts."""
+    return sorted(temporary.glob(f"{PREFIX}*_"))
+
+
 def check_free(directory: Path = DIRECTORY) -> None:
     """Raise EngineError where shared memory is too small for a model to speak."""
     free = shutil.disk_usage(directory).free

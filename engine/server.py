@@ -35,6 +35,7 @@ EXIT_GRACE_SECONDS = 2.0
 """Triton's own exit timeout comes first."""
 KEPT_LINES = 200
 LOOPBACK_FILE = "loopback.json"
+ADDRESS_FILE = "grpc_address"
 RESTRICTED = "model-repository,shared-memory,trace,logging"
 
 # On a machine without a GPU Triton complains about what it does not need.
@@ -125,6 +126,7 @@ class TritonServer:
         self._command = [str(installation.program), *installation.flags]
         self._command += self._flags(repository, run.region_prefix)
         loopback.write(run.folder / LOOPBACK_FILE)
+        (run.folder / ADDRESS_FILE).write_text(listen.grpc_address(), encoding="utf-8")
         self._environment = installation.environment | {
             LOOPBACK_VARIABLE: str(run.folder / LOOPBACK_FILE)
         }
@@ -192,8 +194,7 @@ class TritonServer:
 
     def _not_ready(self, timeout_seconds: float) -> str:
         words = f"Triton was not ready in {timeout_seconds:g} s"
-        if failure := self.control.last_failure:
-            words += f"; asked, it said: {failure}"
+        words += f": {self.control.last_failure}"
         if self._conduct.access.tls is not None:
             words += (
                 " (--tls-name must be a name in the server's certificate, and --tls-root who "
