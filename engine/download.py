@@ -182,8 +182,16 @@ def _explain(source: Source, error: Exception) -> str:
             f"{name} is not there, or not for you: check its name, and if it is private set "
             f"HF_TOKEN to a token that may read it (the Hub answered {status})"
         )
+    reason = error if status is not None else _innermost(error)
     return (
-        f"{name} cannot be fetched, the Hub does not answer as it should: {error}; check "
+        f"{name} cannot be fetched, the Hub does not answer as it should: {reason}; check "
         "the network (HTTPS_PROXY, HF_ENDPOINT), or fetch elsewhere and name the folder with "
         "--model-dir"
     )
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return what the network said, out of what each library has wrapped around it."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error

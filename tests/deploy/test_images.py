@@ -237,6 +237,18 @@ def test_images_run_as_nobody_in_particular_and_are_asked_how_they_are(name: str
         assert "\nHEALTHCHECK " in stage
 
 
+def test_tritons_health_is_asked_by_a_command_that_there_is() -> None:
+    text = (ROOT / "triton" / "Dockerfile").read_text(encoding="utf-8")
+    commands = [json.loads(words) for words in re.findall(r"HEALTHCHECK .*\\\n  CMD (.*)", text)]
+
+    assert len(commands) == 2
+    for program, *options in commands:
+        done = subprocess.run(
+            [sys.executable, *options, "--help"], capture_output=True, check=False, timeout=60
+        )
+        assert (program, done.returncode) == ("python", 0)
+
+
 @pytest.mark.parametrize("name", DOCKERFILES)
 def test_packages_come_with_hashes_and_ours_without_dependencies(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
