@@ -30,7 +30,8 @@ SOURCES = {"vocoder": STAGE, "audio_tokenizer": STAGE}
 def ports(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     """Serve what is rendered for an engine; a scripted model runs in its place."""
     ports, folder = free_ports(), tmp_path_factory.mktemp("models")
-    engine = write_engine(folder / "engine", "0.20.0")
+    rows = json.loads((checkpoint / "LLM" / "config.json").read_text())["vocab_size"]
+    engine = write_engine(folder / "engine", "0.20.0", vocab_size=rows)
     site = Site(checkpoint, llm="tensorrtllm", engine_dir=engine, triton_address=ports.triton)
     for spec in spark_specs(site):
         source = TESTS / "spark" / "llm" / "model.py" if spec.backend != "python" else None
