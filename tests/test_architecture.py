@@ -94,11 +94,21 @@ PLACES = {
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),
     "huggingface_hub": ("engine/download.py",),
-    "modal": ("gateway/backend/discovery/modal_dict.py",),
+    "modal": (
+        "gateway/backend/discovery/modal_dict.py",
+        "gateway/modal_app.py",
+        "engine/modal_app.py",
+        "engine/modal_server.py",
+        "engine/modal_tunnel.py",
+    ),
     "cryptography": ("engine/certs.py",),
     "os.environ": (
         "gateway/settings/",
         "engine/installation.py",
+        # What is deployed, and secrets that Modal gives as variables.
+        "engine/modal_app.py",
+        "engine/modal_server.py",
+        "engine/modal_tunnel.py",
         "triton/speech_backend/loopback/channel.py",
         # How vLLM is told what has no argument.
         "triton/speech_backend/vllm_engine/start.py",

@@ -1,0 +1,45 @@
+"""Tritons behind one address, routed and scaled by Modal: `modal deploy -m engine.modal_server`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import modal
+
+from engine.autoscale import FULL_SHARE
+from engine.deployment import GRPC_PORT, access_options
+from engine.modal_app import deployment, serving
+from engine.served import ServedTriton
+from engine.tunnelled import STOP_SECONDS
+
+app = modal.App("speech-server")
+
+
+@app.server(
+    **serving,
+    port=GRPC_PORT,
+    h2_enabled=True,
+    target_concurrency=deployment.capacity * FULL_SHARE,
+    max_concurrency=deployment.capacity,
+    min_containers=deployment.min_containers,
+    exit_grace_period=round(STOP_SECONDS),
+    routing_region=deployment.region,
+)
+class Server:
+    """A Triton behind Modal's own router: one address, scaled by Modal, opened by proxy tokens."""
+
+    @modal.enter()
+    def start(self) -> None:
+        """Start Triton; Modal waits for the port."""
+        self.files = tempfile.TemporaryDirectory()
+        access = access_options("h2", os.environ, Path(self.files.name))
+        command = deployment.serve(["--host", "0.0.0.0", *access])  # noqa: S104  the router's side
+        self.triton = ServedTriton(command, STOP_SECONDS)
+        self.triton.start(deployment.startup_seconds)
+
+    @modal.exit()
+    def stop(self) -> None:
+        """Let requests end."""
+        self.triton.stop()

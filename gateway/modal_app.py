@@ -1,0 +1,50 @@
+"""The gateway on Modal: `modal deploy -m gateway.modal_app`, from the root of a checkout.
+
+Its settings are the variables of the Modal secret `speech-gateway`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import modal
+
+LOCK = "gateway/requirements.lock"
+PACKAGES = ("engine", "gateway", "triton")
+REQUEST_SECONDS = 1200
+"""Above SPEECH_REQUEST_TIMEOUT_SECONDS, which ends a request with an answer."""
+
+image = (
+    modal.Image.debian_slim(python_version="3.11")
+    .add_local_file(LOCK, "/src/lock", copy=True)
+    .run_commands("python -m pip install --quiet --require-hashes -r /src/lock")
+)
+for name in ("pyproject.toml", "README.md", "LICENSE"):
+    image = image.add_local_file(name, f"/src/{name}", copy=True)
+for name in PACKAGES:
+    image = image.add_local_dir(name, f"/src/{name}", copy=True, ignore=["**/__pycache__"])
+image = image.run_commands("python -m pip install --quiet --no-deps --no-build-isolation /src")
+
+app = modal.App("speech-gateway")
+# Where voices are kept that were made or tokenised: the same ones after a new start.
+cache = modal.Volume.from_name("speech-gateway-cache", create_if_missing=True)
+
+
+@app.function(
+    image=image,
+    volumes={"/cache": cache},
+    env={"SPEECH_CACHE_DIR": "/cache"},
+    secrets=[modal.Secret.from_name("speech-gateway")],
+    timeout=REQUEST_SECONDS,
+    min_containers=1,
+    # Admission and choice of a Triton go by what one process has in flight.
+    max_containers=1,
+)
+@modal.concurrent(max_inputs=1000)
+@modal.asgi_app()
+def speech() -> Any:
+    """Return the service, as `speech-gateway serve` runs it."""
+    from gateway.app import create_app  # noqa: PLC0415  what Modal reads needs none of it
+    from gateway.settings import load_settings  # noqa: PLC0415  the same
+
+    return create_app(load_settings())
