@@ -37,6 +37,12 @@ def add(commands: Any) -> None:
     verify.add_argument("--tls-key", metavar="FILE", help="its key")
     verify.add_argument("--tls-name", help="the name in the server's certificate, if another one")
     verify.add_argument("--secret-file", type=Path, metavar="FILE", help="what callers need")
+    verify.add_argument(
+        "--headers-file",
+        type=Path,
+        metavar="FILE",
+        help="name=value, a line each: a proxy's tokens",
+    )
     verify.set_defaults(run=run)
 
 
@@ -64,8 +70,24 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise EngineError("--tls-certificate and --tls-key belong together")
     secret = read_secret(options.secret_file)
-    headers = {} if secret is None else {f"{HEADER}{CALLERS}": secret}
+    headers = read_headers(options.headers_file)
+    if secret is not None:
+        headers[f"{HEADER}{CALLERS}"] = secret
     return LoopbackAccess(root, options.tls_certificate, options.tls_key, options.tls_name, headers)
+
+
+def read_headers(path: Path | None) -> dict[str, str]:
+    """Return the headers that a file names; raises EngineError for a line that names none."""
+    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    headers = {}
+    for number, line in enumerate(lines, 1):
+        name, is_there, value = line.strip().partition("=")
+        if not is_there or name != name.lower():
+            raise EngineError(
+                f"{path}, line {number}: must be name=value, the name in lower case as gRPC has it"
+            )
+        headers[name] = value
+    return headers
 
 
 def _as_json(verdict: Verdict) -> str:

@@ -178,3 +178,25 @@ def test_a_triton_without_a_speech_model_says_what_it_has(triton: CountingTriton
 
 def test_a_certificate_without_tls_is_refused(tmp_path: Path) -> None:
     assert main(["verify", "127.0.0.1:1", "--tls-certificate", str(tmp_path)]) == 1
+
+
+def test_a_proxys_tokens_go_with_each_call(triton: CountingTriton, tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text("modal-key=wk-1\nmodal-secret=ws-a=b\n", "utf-8")
+
+    assert main(["verify", triton.address, "--headers-file", str(file)]) == 0
+
+    tokens = {"modal-key": "wk-1", "modal-secret": "ws-a=b"}
+    assert triton.seen.metadata
+    assert all(tokens.items() <= given.items() for given in triton.seen.metadata)
+
+
+@pytest.mark.parametrize("line", ["modal-key", "Modal-Key=wk-1"])
+def test_a_line_that_is_no_header_is_named(
+    line: str, triton: CountingTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "headers"
+    file.write_text(f"a=b\n{line}\n", "utf-8")
+
+    assert main(["verify", triton.address, "--headers-file", str(file)]) == 1
+    assert f"{file}, line 2: must be name=value" in capsys.readouterr().err
