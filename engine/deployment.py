@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIX = "SPEECH_MODAL_"
-PYTHON = "/opt/speech/bin/python"
-"""The image's own Python, with this project's packages beside the image's."""
 WORK = "/work"
 GRPC_PORT = 8001
 SECRET = "SPEECH_TRITON_SECRET"  # noqa: S105  a name
@@ -41,7 +39,7 @@ class Deployment:
     `gpu` is one, since an engine runs on the GPU it was built on alone; `fallback_gpus`, with
     commas, are others of the same compute capability. `capacity` is how many streams a Triton
     takes, and the largest batch of its engine. `gateway`, a URL, is where the load is read; without
-    one, nothing scales the Tritons behind tunnels.
+    one, nothing scales the Tritons behind tunnels. `python` is the image's, with this project.
     """
 
     model: str = "spark_tts"
@@ -60,6 +58,7 @@ class Deployment:
     cool_down_seconds: int = 300
     startup_seconds: int = 900
     scaledown_seconds: int = 300
+    python: str = "/opt/speech/bin/python"
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Deployment:
@@ -118,7 +117,7 @@ class Deployment:
 
     def step(self, name: str) -> list[str]:
         """Return the command of a step from weights to an engine."""
-        command = [PYTHON, "-I", "-m", "engine", name, "--work", WORK, "--revision", self.revision]
+        command = self._engine(name, "--work", WORK, "--revision", self.revision)
         if name == "download":
             return command
         options = {"quantization": self.quantization, "gpu": self.gpu, "max-batch": self.capacity}
@@ -126,14 +125,17 @@ class Deployment:
 
     def render(self, folder: str) -> list[str]:
         """Return the command that writes the model repository."""
-        return [PYTHON, "-I", "-m", "engine", "render", folder, *self._models()]
+        return self._engine("render", folder, *self._models())
 
-    def serve(self, access: list[str], python: str = PYTHON, port: int = GRPC_PORT) -> list[str]:
+    def serve(self, access: list[str], port: int = GRPC_PORT) -> list[str]:
         """Return the command that serves the model, for callers that have what `access` says."""
         ports = ["--grpc-port", str(port), "--metrics-port", str(port + 1)]
         waits = ["--start-timeout", str(self.startup_seconds)]
         waits += ["--exit-timeout", str(EXIT_TIMEOUT_SECONDS)]
-        return [python, "-I", "-m", "engine", "serve", *self._models(), *ports, *waits, *access]
+        return self._engine("serve", *self._models(), *ports, *waits, *access)
+
+    def _engine(self, *words: str) -> list[str]:
+        return [self.python, "-I", "-m", "engine", *words]
 
     def _models(self) -> list[str]:
         if self.model == "hibari":

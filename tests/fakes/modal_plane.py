@@ -40,6 +40,10 @@ class FakeDict:
             self._changed.notify_all()
         return found
 
+    def contains(self, key: str) -> bool:
+        self._check()
+        return key in self.content
+
     async def aio(self) -> AsyncIterator[tuple[str, Any]]:
         """Give all pairs, as `registry.items.aio()` does."""
         for pair in tuple(self.content.items()):

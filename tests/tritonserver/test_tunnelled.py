@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START_SECONDS = 60.0
+DEPLOYED = Deployment(model="hibari", python=sys.executable)
 WORDS = "correct-horse-battery"
 
 
@@ -55,12 +56,11 @@ def found(plane: FakePlane) -> Any:
 def test_a_sentence_is_spoken_through_it_until_it_is_asked_to_leave(
     tmp_path: Path, pki: Path, ports: Any
 ) -> None:
-    deployed = Deployment(model="hibari")
     access = access_options("h2", {SECRET: WORDS}, tmp_path)
-    command = deployed.serve(access, sys.executable, ports.grpc)
+    command = DEPLOYED.serve(access, ports.grpc)
     with Relay(ports.triton, tls=tls_ended_by_the_tunnel(pki)) as relay:
         plane = FakePlane("127.0.0.1", relay.port)
-        replica = Replica("ta-1", command, ports.grpc, "system", deployed.capacity)
+        replica = Replica("ta-1", command, ports.grpc, "system", DEPLOYED.capacity)
         triton = TunnelledTriton(replica, plane.plane(), beat_seconds=0.1, unseen_seconds=0.0)
         triton.start(START_SECONDS)
         address = found(plane)
@@ -83,7 +83,7 @@ def test_a_sentence_is_spoken_through_it_until_it_is_asked_to_leave(
 
 def test_a_triton_that_dies_ends_what_is_held(tmp_path: Path, ports: Any) -> None:
     access = access_options("h2", {SECRET: WORDS}, tmp_path)
-    command = Deployment(model="hibari").serve(access, sys.executable, ports.grpc)
+    command = DEPLOYED.serve(access, ports.grpc)
     plane = FakePlane()
     replica = Replica("ta-1", command, ports.grpc, "system", 8)
     triton = TunnelledTriton(replica, plane.plane(), beat_seconds=0.1, unseen_seconds=0.0)
