@@ -60,7 +60,8 @@ serving: dict[str, Any] = {
     "volumes": folders,
     "secrets": [modal.Secret.from_name(deployment.secret)],
     "gpu": deployment.gpus or None,
-    "startup_timeout": deployment.startup_seconds,
+    # Later than Triton's own, whose words say what was wrong.
+    "startup_timeout": deployment.startup_seconds + 60,
     "max_containers": deployment.max_containers,
     "scaledown_window": deployment.scaledown_seconds,
 }

@@ -116,7 +116,8 @@ def test_the_server_speaks_http_2_and_is_opened_by_tokens() -> None:
     info = modal_server.Server.info()
 
     assert (info.port, info.h2_enabled, info.unauthenticated) == (8001, True, False)
-    assert (info.startup_timeout, info.gpus) == (900, [("L4", 1)])
+    assert info.startup_timeout > Deployment().startup_seconds
+    assert info.gpus == [("L4", 1)]
     assert info.exit_grace_period >= 15
     assert "speech-triton" in info.secrets[0]
 
