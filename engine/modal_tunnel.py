@@ -25,8 +25,8 @@ from engine.tunnelled import (
     TunnelledTriton,
 )
 
-SCALER_SECONDS = 600
-"""A scaler runs as long, then the next: one that is stuck is replaced."""
+SCALER_SECONDS = max(600, 2 * deployment.cool_down_seconds)
+"""A scaler runs as long, then the next: one that is stuck is replaced. A cool-down begins anew."""
 STEP_SECONDS = 10.0
 INPUT_SECONDS = int(MAX_AGE_SECONDS) + 1800
 """Of a held input: it ends by itself before that."""
@@ -107,7 +107,7 @@ if deployment.gateway:
         max_containers=1,
     )
     def scale() -> None:
-        """Follow the gateway's load for ten minutes."""
+        """Follow the gateway's load until the next one does."""
         scaler = Scaler(deployment.bounds, keep, leaving)
         is_over = threading.Event()
         threading.Timer(SCALER_SECONDS, is_over.set).start()

@@ -143,7 +143,7 @@ def test_the_tunnel_is_of_the_kind_that_is_deployed() -> None:
         "m.modal.forward = lambda port, **options: print(port, options)\n"
         "m.forward(8001); print(m.address(N(tcp_socket=('raw', 1), tls_socket=('tls', 443))))\n"
         "print(hasattr(m, 'scale') and m.scale.info().schedule)\n"
-        "print(m.serving['gpu'], m.serving['max_containers'])"
+        "print(m.serving['gpu'], m.serving['max_containers'], m.SCALER_SECONDS)"
     )
 
     def said(**variables: str) -> list[str]:
@@ -151,9 +151,10 @@ def test_the_tunnel_is_of_the_kind_that_is_deployed() -> None:
         command = [sys.executable, "-I", "-c", code]
         return subprocess.check_output(command, env=env, text=True, cwd=ROOT).splitlines()
 
-    assert said() == ["8001 {'h2_enabled': True}", "('tls', 443)", "False", "['L4'] 4"]
+    assert said() == ["8001 {'h2_enabled': True}", "('tls', 443)", "False", "['L4'] 4 600"]
     others = {"SPEECH_MODAL_TUNNEL": "raw", "SPEECH_MODAL_MODEL": "hibari"}
+    others["SPEECH_MODAL_COOL_DOWN_SECONDS"] = "900"
     found = said(**others, SPEECH_MODAL_GATEWAY="https://x", SPEECH_MODAL_MAX_CONTAINERS="2")
     assert found[:2] == ["8001 {'unencrypted': True}", "('raw', 1)"]
     assert found[2] not in ("False", "None")
-    assert found[3] == "None 2"
+    assert found[3] == "None 2 1800"
