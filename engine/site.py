@@ -19,6 +19,11 @@ the repository already."""
 MAX_SEQUENCE_TOKENS = 16_384
 """Half of what Qwen2.5-0.5B was made for: five minutes, and 200 MB of keys and values at most."""
 
+LOOK_AHEAD = 67
+"""All that the codec sees to the right: streamed speech is then the same as if made at once."""
+
+FIRST_CHUNK = 25
+
 KV_CACHE_FRACTION = 0.5
 """Of the GPU memory that is free once the engine is loaded; codec and wav2vec2 need 3 GB too. A
 token takes 12 288 bytes in bfloat16, so an L4's 11 GB hold 54 sequences of 16 384."""
@@ -36,7 +41,9 @@ class Site:
     not one; `device` and `dtype` are torch's names, `threads` how many each model may compute with:
     half of the cores, since two stages compute at once, and threads that wait for a busy core make
     torch some seventeen times slower (2.2 s instead of 0.13 s for ten seconds of a tiny codec).
-    With `pruned_head` TRANSFORMERS computes nothing but speech once it speaks.
+    With `pruned_head` TRANSFORMERS computes nothing but speech once it speaks, with `compile` the
+    vocoder's kernels are joined. `look_ahead` and `first_chunk` are of Spark-TTS's windows, in
+    tokens of 20 ms (`speech_backend.windows`).
     """
 
     model_dir: Path | None = None
@@ -50,3 +57,6 @@ class Site:
     threads: int = field(default_factory=lambda: max(1, len(os.sched_getaffinity(0)) // 2))
     instances: Mapping[str, int] = field(default_factory=dict)
     pruned_head: bool = False
+    compile: bool = False
+    look_ahead: int = LOOK_AHEAD
+    first_chunk: int = FIRST_CHUNK

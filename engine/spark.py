@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
 from engine.llm import llm_spec, vllm_spec
-from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
+from engine.site import LOOK_AHEAD, MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
 from engine.tensorrtllm import read_engine, tensorrtllm_spec
 from engine.vocabulary import read_json
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, Queue, TensorSpec
@@ -44,6 +44,9 @@ REFERENCE_TOKENS = 30 * (50 + 15)
 
 SHORTEST_TEXT = 16
 
+MAX_FIRST_CHUNK = 250
+"""The largest chunk of all."""
+
 MAX_WINDOWS_AT_ONCE = 16
 WAITING = Queue(requests=64, seconds=60.0)
 """Twice what a front sends at once; after 60 s it does not wait for a window any more."""
@@ -62,6 +65,7 @@ def spark_specs(site: Site) -> tuple[ModelSpec, ...]:
         raise EngineError(
             f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
         )
+    _check_windows(site)
     llm, room = _language_model(site, folder)
     stages = (*llm, _vocoder(site, folder), _audio_tokenizer(site, folder))
     front = _front(site, folder, llm[0].name if llm else site.llm, room)
@@ -111,7 +115,9 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
         most = most or MAX_SEQUENCE_TOKENS
         return (vllm_spec(folder, most, site.kv_cache_fraction),), Room(most, most)
     if site.llm != TENSORRTLLM:
-        compute = (site.device, site.dtype, site.threads)
+        # What the codec computes in half precision, the language model does in its own.
+        dtype = "bfloat16" if site.dtype == "float16" else site.dtype
+        compute = (site.device, dtype, site.threads)
         own = (llm_spec(folder, *compute, pruned_head=site.pruned_head),)
         most = most or MAX_SEQUENCE_TOKENS
         return own if site.llm == TRANSFORMERS else (), Room(most, most)
@@ -133,6 +139,13 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
         )
     spec = tensorrtllm_spec(engine, site.kv_cache_fraction)
     return (spec,), Room(most or engine.max_sequence_tokens, engine.max_prompt_tokens)
+
+
+def _check_windows(site: Site) -> None:
+    if not 1 <= site.look_ahead <= LOOK_AHEAD:
+        raise EngineError(f"--look-ahead is {site.look_ahead}, allowed are 1 to {LOOK_AHEAD}")
+    if not 1 <= site.first_chunk <= MAX_FIRST_CHUNK:
+        raise EngineError(f"--first-chunk is {site.first_chunk}, allowed are 1 to {MAX_FIRST_CHUNK}")
 
 
 def _with_instances(
@@ -160,6 +173,8 @@ def _front(site: Site, folder: Path, llm: str, room: Room) -> ModelSpec:
             "llm": llm,
             "vocoder": "vocoder",
             "audio_tokenizer": "audio_tokenizer",
+            "look_ahead": str(site.look_ahead),
+            "first_chunk": str(site.first_chunk),
             "max_sequence_tokens": str(room.sequence_tokens),
             "max_text_characters": str(room.max_text_characters()),
             "sample_rate_hz": SAMPLE_RATE_HZ,
@@ -182,7 +197,7 @@ def _vocoder(site: Site, folder: Path) -> ModelSpec:
         max_batch_size=MAX_WINDOWS_AT_ONCE,
         batches_dynamically=True,
         queue=WAITING,
-        parameters=_compute(site, folder),
+        parameters={**_compute(site, folder), "compile": str(site.compile).lower()},
     )
 
 

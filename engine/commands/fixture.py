@@ -21,16 +21,23 @@ def add(commands: Any) -> None:
     for name, meaning in (("tiny", "few and narrow layers, 32 MB"), ("full", "real sizes, 4 GB")):
         size.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=meaning)
     fixture.add_argument("--seed", type=int, default=0, help="default %(default)s")
+    fixture.add_argument(
+        "--speech-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="how long it speaks on average (2.56), in steps of 0.32",
+    )
     fixture.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write it, and print its size."""
     try:
-        from engine.fixture import write_checkpoint  # noqa: PLC0415  an optional extra
+        from engine.fixture import SPEECH_SECONDS, write_checkpoint  # noqa: PLC0415  an extra
     except ImportError as error:
         raise EngineError(
             f"a checkpoint is written with {error.name}: pip install 'speech-gateway[spark]'"
         ) from error
-    size_bytes = write_checkpoint(options.output, options.size, options.seed)
+    seconds = options.speech_seconds or SPEECH_SECONDS
+    size_bytes = write_checkpoint(options.output, options.size, options.seed, seconds)
     print(f"{options.output}: {size_bytes / 1e6:,.0f} MB")

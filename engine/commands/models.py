@@ -20,6 +20,9 @@ SITE_OPTIONS = (
     "device",
     "dtype",
     "pruned_head",
+    "compile",
+    "look_ahead",
+    "first_chunk",
 )
 """What is rendered into a repository. None stands for an option that was not given."""
 
@@ -64,6 +67,25 @@ def model_options() -> argparse.ArgumentParser:
     )
     models.add_argument("--device", help=f"torch's name; default {Site.device}")
     models.add_argument("--dtype", help=f"torch's name; default {Site.dtype}")
+    models.add_argument(
+        "--compile",
+        action="store_true",
+        default=None,
+        help="on a GPU: a faster vocoder, a minute later",
+    )
+    models.add_argument(
+        "--look-ahead",
+        type=_positive,
+        metavar="TOKENS",
+        help=f"that spark_tts waits for beyond what it speaks: {Site.look_ahead} (the default) is "
+        "exact, less is heard earlier",
+    )
+    models.add_argument(
+        "--first-chunk",
+        type=_positive,
+        metavar="TOKENS",
+        help=f"that spark_tts speaks first, of 20 ms each; default {Site.first_chunk}",
+    )
     models.add_argument(
         "--pruned-head",
         action="store_true",

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from speech_backend.pipeline import SparkSpeaker
 from speech_backend.prompts import Prompter
 from speech_backend.tokens import TokenMap
+from speech_backend.windows import WindowPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +32,8 @@ def _tokenizer(model_dir: Path) -> Tokenizer:
 def load_speaker(stages: Stages, parameters: Mapping[str, str]) -> SparkSpeaker:
     """Read `LLM/tokenizer.json` below the parameter `model_dir`; all else is behind `stages`.
 
-    `max_sequence_tokens` is the longest sequence that the language model takes. Raises
-    TokenMapError where the tokenizer is not Spark-TTS's.
+    `max_sequence_tokens` is the longest sequence that the language model takes, `look_ahead` and
+    `first_chunk` are those of a WindowPlan. Raises TokenMapError where the tokenizer is not Spark-TTS's.
     """
     tokenizer = _tokenizer(Path(parameters["model_dir"]))
     tokens = TokenMap.from_vocabulary(tokenizer.get_vocab())
@@ -43,4 +44,10 @@ def load_speaker(stages: Stages, parameters: Mapping[str, str]) -> SparkSpeaker:
 
     encode(WARM_UP_TEXT)
     prompter = Prompter(tokens, encode)
-    return SparkSpeaker(stages, tokens, prompter, int(parameters["max_sequence_tokens"]))
+    limit = int(parameters["max_sequence_tokens"])
+    return SparkSpeaker(stages, tokens, prompter, limit, _plan(parameters))
+
+
+def _plan(parameters: Mapping[str, str]) -> WindowPlan:
+    look_ahead, first_chunk = int(parameters["look_ahead"]), int(parameters["first_chunk"])
+    return WindowPlan(look_ahead, first_chunk, min(first_chunk, WindowPlan().min_chunk))

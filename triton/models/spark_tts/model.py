@@ -10,8 +10,8 @@ from speech_backend.serving import exit_with_server
 from speech_backend.spark import load_speaker
 from speech_backend.threads import RequestThreads
 
-# A thread waits for its stages nearly all the time. Twice the gateway's 16 requests at once.
-THREADS = 32
+# A thread waits for its stages nearly all the time; as many as a language model batches.
+THREADS = 128
 
 
 class TritonPythonModel:

@@ -76,7 +76,7 @@ class BiCodecDecoder(nn.Module):
         zero, and those before it are what the item alone would give, to rounding. ValueError
         says what does not fit.
         """
-        self._check(semantic, global_tokens, lengths)
+        self.check(semantic, global_tokens, lengths)
         device = self.quantizer.codebook.weight.device
         padded = None if bool((lengths == semantic.shape[1]).all()) else lengths.to(device)
         return self(semantic.to(device), global_tokens.to(device), padded)
@@ -94,9 +94,10 @@ class BiCodecDecoder(nn.Module):
         waveform: torch.Tensor = self.decoder(frames.mT, pads)
         return waveform
 
-    def _check(
+    def check(
         self, semantic: torch.Tensor, global_tokens: torch.Tensor, lengths: torch.Tensor
     ) -> None:
+        """Raise ValueError for what `decode` refuses; `forward` must not get it."""
         items, tokens = semantic.shape
         expected = (items, self.config.speaker.tokens)
         if tuple(global_tokens.shape) != expected or tuple(lengths.shape) != (items,):
