@@ -145,7 +145,9 @@ def _check_windows(site: Site) -> None:
     if not 1 <= site.look_ahead <= LOOK_AHEAD:
         raise EngineError(f"--look-ahead is {site.look_ahead}, allowed are 1 to {LOOK_AHEAD}")
     if not 1 <= site.first_chunk <= MAX_FIRST_CHUNK:
-        raise EngineError(f"--first-chunk is {site.first_chunk}, allowed are 1 to {MAX_FIRST_CHUNK}")
+        raise EngineError(
+            f"--first-chunk is {site.first_chunk}, allowed are 1 to {MAX_FIRST_CHUNK}"
+        )
 
 
 def _with_instances(

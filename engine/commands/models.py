@@ -68,6 +68,17 @@ def model_options() -> argparse.ArgumentParser:
     models.add_argument("--device", help=f"torch's name; default {Site.device}")
     models.add_argument("--dtype", help=f"torch's name; default {Site.dtype}")
     models.add_argument(
+        "--pruned-head",
+        action="store_true",
+        default=None,
+        help=f"for {TRANSFORMERS}, experimental: compute nothing but speech once the model speaks",
+    )
+    _add_vocoder(models)
+    return models
+
+
+def _add_vocoder(models: argparse.ArgumentParser) -> None:
+    models.add_argument(
         "--compile",
         action="store_true",
         default=None,
@@ -75,24 +86,17 @@ def model_options() -> argparse.ArgumentParser:
     )
     models.add_argument(
         "--look-ahead",
-        type=_positive,
+        type=positive,
         metavar="TOKENS",
         help=f"that spark_tts waits for beyond what it speaks: {Site.look_ahead} (the default) is "
         "exact, less is heard earlier",
     )
     models.add_argument(
         "--first-chunk",
-        type=_positive,
+        type=positive,
         metavar="TOKENS",
         help=f"that spark_tts speaks first, of 20 ms each; default {Site.first_chunk}",
     )
-    models.add_argument(
-        "--pruned-head",
-        action="store_true",
-        default=None,
-        help=f"for {TRANSFORMERS}, experimental: compute nothing but speech once the model speaks",
-    )
-    return models
 
 
 def _fraction(text: str) -> float:

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from engine.__main__ import main
 from engine.errors import EngineError
 from engine.fixture import MARK, write_checkpoint
+from engine.fixture.language import _chain
 from engine.fixture.vocabulary import FULL_TOKENS, write_tokenizer
 from fakes.spark import FIRST_IDS
 from speech_backend.prompts import Prompter
@@ -51,6 +52,18 @@ def test_the_files_are_where_spark_tts_has_them(tiny: Path) -> None:
         "wav2vec2-large-xlsr-53/preprocessor_config.json",
         "wav2vec2-large-xlsr-53/model.safetensors",
     }
+
+
+def test_it_may_speak_longer(tmp_path: Path) -> None:
+    """A code of number % 16 = 0 that leaves its phase is one in so many."""
+    _, successors = _chain({f"<|bicodec_semantic_{n}|>": n for n in range(8192)}, 8192, leaving=16)
+    _, usual = _chain({f"<|bicodec_semantic_{n}|>": n for n in range(8192)}, 8192, leaving=8)
+    write_checkpoint(tmp_path / "long", "tiny", seed=1, speech_seconds=5.12)
+
+    assert [len(np.unique(each, axis=0)) for each in (successors, usual)] == [17, 17]
+    staying = [(each[::16] == each[0]).all(axis=1).mean() for each in (successors, usual)]
+    assert staying == [15 / 16, 7 / 8]
+    assert json.loads((tmp_path / "long" / MARK).read_bytes())["leaving"] == 16
 
 
 def test_the_same_seed_writes_the_same_files_and_another_does_not(
@@ -99,7 +112,8 @@ def test_a_checkpoint_of_ours_is_replaced(tmp_path: Path) -> None:
 
     write_checkpoint(tmp_path, "tiny", seed=1)
 
-    assert json.loads((tmp_path / MARK).read_bytes()) == {"size": "tiny", "seed": 1}
+    mark = {"size": "tiny", "seed": 1, "leaving": 8}
+    assert json.loads((tmp_path / MARK).read_bytes()) == mark
     assert not (tmp_path / "LLM" / "old.bin").exists()
 
 

@@ -57,6 +57,8 @@ def test_the_front_knows_its_stages_its_server_and_its_limits(checkpoint: Path) 
         "llm": "llm",
         "vocoder": "vocoder",
         "audio_tokenizer": "audio_tokenizer",
+        "look_ahead": "67",
+        "first_chunk": "25",
         "max_sequence_tokens": "4096",
         "max_text_characters": "31",
         "sample_rate_hz": "16000",
@@ -201,11 +203,11 @@ def test_a_stage_may_have_several_instances_and_what_is_stopped_by_requests_not(
 
 
 def test_stages_are_told_what_to_compute_with(checkpoint: Path) -> None:
-    site = Site(checkpoint, device="cuda", dtype="float16", threads=3)
+    site = Site(checkpoint, device="cuda", dtype="bfloat16", threads=3)
 
     for spec in find_specs("spark_tts", site)[:3]:
         given = {name: spec.parameters[name] for name in ("device", "dtype", "threads")}
-        assert given == {"device": "cuda", "dtype": "float16", "threads": "3"}
+        assert given == {"device": "cuda", "dtype": "bfloat16", "threads": "3"}
 
 
 def test_half_of_the_cores_are_computed_with() -> None:

@@ -32,9 +32,7 @@ class FixedShapes:
     what must not reach a GPU.
     """
 
-    def __init__(
-        self, check: Callable[..., None], ready: Callable[[int, int], Compute]
-    ) -> None:
+    def __init__(self, check: Callable[..., None], ready: Callable[[int, int], Compute]) -> None:
         """Have `ready` prepare each number of items and tokens.
 
         The largest is the first, since the others can use its memory.

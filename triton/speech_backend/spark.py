@@ -33,7 +33,8 @@ def load_speaker(stages: Stages, parameters: Mapping[str, str]) -> SparkSpeaker:
     """Read `LLM/tokenizer.json` below the parameter `model_dir`; all else is behind `stages`.
 
     `max_sequence_tokens` is the longest sequence that the language model takes, `look_ahead` and
-    `first_chunk` are those of a WindowPlan. Raises TokenMapError where the tokenizer is not Spark-TTS's.
+    `first_chunk` are those of a WindowPlan. Raises TokenMapError where the tokenizer is not
+    Spark-TTS's.
     """
     tokenizer = _tokenizer(Path(parameters["model_dir"]))
     tokens = TokenMap.from_vocabulary(tokenizer.get_vocab())
