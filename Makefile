@@ -16,7 +16,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
 .PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-scrape \
-  bench-bicodec bench-look-ahead gpu-bench gpu-llm soak chaos chaos-short chaos-churn clean
+  bench-bicodec bench-look-ahead gpu-bench gpu-llm gpu-e2e soak chaos chaos-short chaos-churn clean
 
 help: ## Show what there is.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,12 @@ gpu-llm: ## Measure the language model on vLLM, on a CUDA GPU (GPU_PYTHON has to
 	mkdir -p .speech/gpu
 	ln -sfn $(CURDIR)/engine $(CURDIR)/triton/speech_wire $(CURDIR)/triton/speech_backend .speech/gpu/
 	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_llm.py weights
+
+# It starts Triton and the gateway as anyone does, so this project is installed there, from a wheel.
+GPU_E2E ?= --compile
+gpu-e2e: ## Measure the whole chain on a CUDA GPU (GPU_PYTHON has speech-gateway[embedded,vllm,bench] and spark-tts-lib).
+	mkdir -p .speech/gpu
+	cd .speech/gpu && $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_e2e.py e2e $(GPU_E2E)
 
 soak: $(SPARK)/test.stamp ## Send 10 000 streams through Spark-TTS's models (an hour; SOAK=--short: a minute).
 	$(SPARK)/bin/python tests/bench/soak.py $(SOAK)

@@ -29,7 +29,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FRONTS = {"spark_tts": (), "spark_tts_early": ("--look-ahead", "10", "--first-chunk", "10")}
+FRONTS = {
+    "spark_tts": ("--first-chunk", "12"),
+    "spark_tts_early": ("--look-ahead", "10", "--first-chunk", "8"),
+}
 """Windows: exact, and heard earlier."""
 
 CONCURRENCY = (1, 2, 4, 8, 16, 32, 64)

@@ -37,7 +37,11 @@ class Ready:
         self.shapes.append((items, tokens))
 
         def compute(*inputs: torch.Tensor) -> torch.Tensor:
-            assert [tuple(each.shape) for each in inputs] == [(items, tokens), (items, 32), (items,)]
+            assert [tuple(each.shape) for each in inputs] == [
+                (items, tokens),
+                (items, 32),
+                (items,),
+            ]
             self.called.append((items, tokens))
             with torch.inference_mode():
                 return self._decoder(*inputs)
