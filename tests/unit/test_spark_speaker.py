@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 REQUEST = SynthesisRequest("The sea was calm.", global_tokens=np.arange(32, dtype=np.int32))
 
 
+WINDOWS = {"look_ahead": "67", "first_chunk": "25"}
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TokenMap]:
     folder = tmp_path_factory.mktemp("checkpoint")
@@ -28,7 +31,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TokenMap
 def test_the_speaker_reads_the_checkpoints_tokenizer(checkpoint: tuple[Path, TokenMap]) -> None:
     folder, tokens = checkpoint
     stages = FakeStages([*tokens.semantic_codes.ids(range(90)).tolist(), tokens.stop_ids[0]])
-    parameters = {"model_dir": str(folder), "max_sequence_tokens": "4000"}
+    parameters = {"model_dir": str(folder), "max_sequence_tokens": "4000", **WINDOWS}
 
     speaker = load_speaker(stages, parameters)
     chunks = [c for c in speaker.synthesize(REQUEST, stages.clock) if c is not None]
@@ -44,7 +47,8 @@ def test_the_longest_sequence_is_what_the_configuration_says(
     checkpoint: tuple[Path, TokenMap],
 ) -> None:
     stages = FakeStages([])
-    speaker = load_speaker(stages, {"model_dir": str(checkpoint[0]), "max_sequence_tokens": "100"})
+    parameters = {"model_dir": str(checkpoint[0]), "max_sequence_tokens": "100", **WINDOWS}
+    speaker = load_speaker(stages, parameters)
 
     with pytest.raises(TooLongError, match="the model holds 100"):
         next(speaker.synthesize(REQUEST, stages.clock))
