@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from gateway.errors import InvalidRequestError, MisconfiguredError, SpeechError
+from gateway.telemetry.logging import log_refusal
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.types import Scope
 
     from gateway.errors import Code
-
-log = logging.getLogger("speech")
 
 MAX_SHOWN_CHARACTERS = 80
 REQUEST_ID_HEADER = "x-request-id"
@@ -52,6 +51,28 @@ def error_response(error: SpeechError) -> Response:
     return Response(content, error.status, headers, media_type="application/json")
 
 
+def refuse(error: SpeechError, scope: Scope, status: int | None = None) -> Response:
+    """Return the response of an error, once it is logged and counted.
+
+    Of an accepted request its record does both. `status` stands for the error's own.
+    """
+    state = scope.get("state", {})
+    response = error_response(error)
+    response.status_code = status or error.status
+    if not state.get("is_accepted"):
+        asked = {
+            "request_id": state.get("request_id"),
+            "caller": state.get("caller"),
+            "method": scope.get("method"),
+            # An unknown one shows what is wrong with a base URL.
+            "path": _cut(scope.get("path", "")),
+        }
+        log_refusal(error, response.status_code, asked)
+        if metrics := state.get("metrics"):
+            metrics.refused(error.code)
+    return response
+
+
 def install(app: FastAPI) -> None:
     """Make every error that the app foresees leave in OpenAI's shape."""
     app.add_exception_handler(SpeechError, _speech_error)
@@ -59,12 +80,12 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
 
 
-async def _speech_error(_: Request, error: Any) -> Response:
-    return error_response(error)
+async def _speech_error(request: Request, error: Any) -> Response:
+    return refuse(error, request.scope)
 
 
-async def _validation_error(_: Request, error: Any) -> Response:
-    return error_response(explain(error.errors()[0]))
+async def _validation_error(request: Request, error: Any) -> Response:
+    return refuse(explain(error.errors()[0]), request.scope)
 
 
 async def _http_error(request: Request, error: Any) -> Response:
@@ -73,20 +94,19 @@ async def _http_error(request: Request, error: Any) -> Response:
             "the body cannot be read as JSON: it must be UTF-8, without content-encoding, not "
             "nested too deep, its numbers of ordinary length"
         )
-        return error_response(InvalidRequestError(message, code="invalid_json"))
+        return refuse(InvalidRequestError(message, code="invalid_json"), request.scope)
     docs = f"{request.scope.get('root_path', '')}/docs"
     message = f"{request.method} {request.url.path}: {error.detail}; GET {docs} lists what is here"
-    response = error_response(InvalidRequestError(message, code="unknown_url"))
-    response.status_code = error.status_code
+    unknown = InvalidRequestError(message, code="unknown_url")
+    response = refuse(unknown, request.scope, error.status_code)
     response.headers.update(error.headers or {})
     return response
 
 
-async def unexpected_error(_: Request, error: Exception) -> Response:
+async def unexpected_error(request: Request, error: Exception) -> Response:
     """Answer an error of our own; Starlette then raises it again, so the server logs it."""
-    return error_response(
-        SpeechError("an internal error; the service's log has the details", detail=repr(error))
-    )
+    words = "an internal error; the service's log has the details"
+    return refuse(SpeechError(words, detail=repr(error)), request.scope)
 
 
 def explain(problem: Any) -> InvalidRequestError:
@@ -116,4 +136,8 @@ def _shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = ascii(value)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

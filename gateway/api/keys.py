@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
-from gateway.api.envelope import error_response
+from gateway.api.envelope import refuse
 from gateway.errors import UnauthenticatedError
 from gateway.keys import find_key
 from gateway.speech.types import ANONYMOUS
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from gateway.keys import ApiKey
-
-log = logging.getLogger("speech.keys")
 
 ALWAYS_OPEN = ("/livez", "/readyz", "/health")
 OPEN_PATHS = {
@@ -91,8 +88,6 @@ async def _refuse(error: UnauthenticatedError, scope: Scope, receive: Receive, s
     if scope["type"] == "websocket" and DENIAL not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})  # Before it is accepted: the server answers 403.
         return
-    fields = {"request_id": scope["state"].get("request_id")}
-    log.info("speech.unauthenticated", extra={"fields": fields})
-    response = error_response(error)
+    response = refuse(error, scope)
     response.headers["www-authenticate"] = "Bearer"
     await response(scope, receive, send)

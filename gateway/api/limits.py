@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.api.envelope import error_response
+from gateway.api.envelope import refuse
 from gateway.errors import RequestTooLargeError, RequestTooSlowError
 from gateway.speech.deadline import timeout
 
@@ -50,7 +50,7 @@ class BodyLimit:
         if body is not None:
             await self._app(scope, _replay(body, receive), send)
             return
-        response = error_response(error)
+        response = refuse(error, scope)
         response.headers["connection"] = "close"
         await response(scope, receive, send)
 

@@ -38,6 +38,7 @@ CLIENT_CLOSED_REQUEST = 499
 async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
     job = make_job(body, request, state)
+    request.state.is_accepted = True  # From here on its record tells how it ends.
     stream = await unless_disconnected(state["service"].open(job), request.receive)
     if stream is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -11,14 +11,14 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from gateway.errors import InvalidRequestError
+from gateway.errors import InvalidRequestError, SpeechError, UnauthenticatedError
 from gateway.speech.span import NO_SPAN
 
 if TYPE_CHECKING:
-    from gateway.errors import SpeechError
     from gateway.speech.record import SpeechRecord
 
 log = logging.getLogger("speech")
+refusals = logging.getLogger("speech.refusals")
 
 LogFormat: TypeAlias = Literal["text", "json"]
 BARE = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
@@ -77,6 +77,15 @@ def log_record(record: SpeechRecord) -> None:
         # What the model says may quote the text.
         told = {"request_id": record.job.request_id, "words": record.error.said}
         log.debug("speech.model_said", extra={"fields": told})
+
+
+def log_refusal(error: SpeechError, status: int, asked: dict[str, str | None]) -> None:
+    """Write the line of a request that never was a job; `asked` is what is known of it."""
+    is_ours = status >= SpeechError.status
+    event = "unauthenticated" if isinstance(error, UnauthenticatedError) else "refused"
+    told = {"status": status, "error": error.code, "param": error.param, "detail": _detail(error)}
+    level = logging.WARNING if is_ours else logging.INFO
+    refusals.log(level, "speech.%s", event, extra={"fields": asked | told})
 
 
 def trace_record(record: SpeechRecord) -> None:

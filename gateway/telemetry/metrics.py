@@ -1,4 +1,4 @@
-"""The gateway's own metrics: name, label, bucket. Fed from the record of each request.
+"""The gateway's own metrics: name, label, bucket. Fed from the record of each accepted request.
 
 What a request reaches on its way is counted when it is reached, all else at its end.
 """
@@ -28,6 +28,7 @@ from gateway.telemetry.triton_statistics import TritonStatistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gateway.errors import Code
     from gateway.speech.record import Moment, SpeechRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -37,6 +38,8 @@ FIRST_AUDIO_BUCKETS_SECONDS = (
 ADMISSION_WAIT_BUCKETS_SECONDS = (
     *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+NO_MODEL = "none"
+"""The model of a request that was refused before anyone knew which it meant."""
 DELIVERIES = ("streamed", "whole")
 STREAM_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
 REALTIME_FACTOR_BUCKETS = (
@@ -95,7 +98,8 @@ class Metrics:
         )
         self._errors = self._counter(
             "speech_errors_total",
-            "Accepted speech requests that ended with an error, by the code of its body",
+            "Requests that ended with an error, by the code of its body; the model of those that "
+            "were refused before they were accepted is none",
             "code",
         )
         self._cancelled = self._counter(
@@ -203,6 +207,8 @@ class Metrics:
             *(self._realtime_factor, self._audio, self._characters, self._broken),
             *(self._underruns, self._underrun, self._gaps),
         )
+        for code in CODES:
+            self._errors.labels(NO_MODEL, code)
         for model in models:
             for metric in by_model:
                 metric.labels(model)
@@ -224,6 +230,10 @@ class Metrics:
         else:
             self._observe_ending(record)
             self._observe_audio(record)
+
+    def refused(self, code: Code) -> None:
+        """Add a request that was answered with an error before it was accepted."""
+        self._errors.labels(NO_MODEL, code).inc()
 
     def _observe_ending(self, record: SpeechRecord) -> None:
         model = record.job.model

@@ -161,6 +161,8 @@ class LogWatch(logging.Handler):
         self.setFormatter(TextFormatter())
         self.ended = Tally()
         self.lines: list[str] = []
+        self.refusals: list[str] = []
+        """Of requests that were no job, whose lines are there before their answers."""
         self.crashes: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -170,6 +172,8 @@ class LogWatch(logging.Handler):
         elif record.name == "speech":
             self.lines.append(self.format(record))
             self.ended.add()
+        elif record.name == "speech.refusals":
+            self.refusals.append(self.format(record))
 
     def start(self) -> None:
         """Listen."""
