@@ -21,6 +21,7 @@ log = logging.getLogger("speech")
 refusals = logging.getLogger("speech.refusals")
 
 LogFormat: TypeAlias = Literal["text", "json"]
+UNCOMPLETED = "ASGI callable returned without completing response."
 BARE = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 
 
@@ -66,6 +67,13 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It tells of each request that succeeds, such as that for Triton's metrics page.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # A stream that breaks off must not end cleanly, so its response is left without its end. The
+    # request's own line tells why, and uvicorn would add an error that tells nothing more.
+    return record.getMessage() != UNCOMPLETED
 
 
 def log_record(record: SpeechRecord) -> None:

@@ -6,6 +6,7 @@ import json
 import socket
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -13,6 +14,7 @@ from fakes.service import SAID, RunningService, assert_ended
 from fakes.triton import Fail, FakeTriton, Hang, Script, tone
 from gateway.app import create_app
 from gateway.settings import Settings
+from gateway.telemetry.logging import UNCOMPLETED
 
 SPEECH = "/v1/audio/speech"
 
@@ -114,3 +116,17 @@ def test_a_finished_request_is_not_cut_either(triton: FakeTriton, service: Runni
 
     assert_ended(service, triton, finished=1)
     assert triton.seen.cut.count == 0
+
+
+def test_uvicorn_says_of_a_broken_stream_what_the_log_leaves_out(
+    triton: FakeTriton, caplog: pytest.LogCaptureFixture
+) -> None:
+    triton.script = Script([tone(), Fail("boom")])
+    with (
+        RunningService(triton) as service,
+        pytest.raises(httpx.RemoteProtocolError),
+    ):
+        service.say()
+
+    told = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert told == [UNCOMPLETED]

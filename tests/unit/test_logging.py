@@ -15,7 +15,7 @@ from fakes.records import Clock, make_record
 from fakes.statistics import FakeMetricsPage
 from gateway.backend.classify import classify
 from gateway.errors import BackendFailedError, InvalidRequestError
-from gateway.telemetry.logging import FORMATTERS, log_record
+from gateway.telemetry.logging import FORMATTERS, UNCOMPLETED, log_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +165,19 @@ def test_requests_of_our_own_are_no_lines() -> None:
         )
 
     assert done.stderr == b""
+
+
+def test_what_uvicorn_says_of_a_broken_stream_is_no_line() -> None:
+    script = (
+        "import logging; from gateway.telemetry.logging import configure_logging; "
+        "configure_logging('info', 'json'); error = logging.getLogger('uvicorn.error').error; "
+        f"error({UNCOMPLETED!r}); error('something else')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, check=True, timeout=30
+    )
+
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["something else"]
 
 
 def test_lines_of_others_are_events_without_fields(lines: dict[LogFormat, io.StringIO]) -> None:
