@@ -192,7 +192,8 @@ def _ends() -> Row:
                 "Errors",
                 units.RequestsPerSecond,
                 Series(rate("speech_errors_total", MODEL, "code"), "{{code}}"),
-                words="By the code that the caller got.",
+                words="By the code that the caller got; with all models chosen, of those too who "
+                "were refused before a model was known.",
             ),
             graph(
                 "Failed, and broken in the middle",

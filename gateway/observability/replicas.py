@@ -112,7 +112,8 @@ def _traffic() -> Row:
                 "Requests",
                 units.RequestsPerSecond,
                 Series(rate(ended, MODEL, "replica, model"), "{{replica}} {{model}}"),
-                words="As Triton counts them. Its full queues refuse without counting.",
+                words="As Triton counts them: a message of the gateway that cancels a stream is "
+                "one more. Its full queues refuse without counting.",
             ),
             graph(
                 "Failed",
