@@ -50,6 +50,11 @@ def test_compose_file_is_one() -> None:
     assert set(PyCompose.from_yaml(text).service_names()) == set(SERVICES)
 
 
+def test_the_cpu_image_is_built_for_what_its_wheel_is_built_for() -> None:
+    """Else pip finds no Triton where Docker builds for ARM."""
+    assert SERVICES["triton-cpu"]["platform"] == "linux/amd64"
+
+
 def test_nothing_listens_beyond_this_machine() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
 
