@@ -98,6 +98,9 @@ def _logged(settings: Settings) -> Generator[None, None, None]:
         "traces": settings.otlp_endpoint or None,
     }
     log.info("gateway.started", extra={"fields": fields})
+    if settings.triton_metrics_address and not settings.statistics_interval_seconds:
+        detail = "SPEECH_TRITON_METRICS_ADDRESS is set, SPEECH_STATISTICS_INTERVAL_SECONDS is 0"
+        log.warning("gateway.metrics_page_is_not_asked", extra={"fields": {"detail": detail}})
     started_at_seconds = time.monotonic()
     yield
     seconds = time.monotonic() - started_at_seconds

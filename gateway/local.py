@@ -134,7 +134,10 @@ def _children(settings: Settings) -> tuple[Child, Child]:
     hosts = ("--host", host, "--metrics-host", host)
     engine = [*python, "engine", "serve", *hosts, "--grpc-port", port, *models]
     metrics_port = str(int(port) + 1)
-    metrics = ["--triton-metrics", f"{settings.triton_address.rsplit(':', 1)[0]}:{metrics_port}"]
+    metrics = []
+    if settings.statistics_interval_seconds:  # Else nobody asks there, which would be a warning.
+        address = f"{settings.triton_address.rsplit(':', 1)[0]}:{metrics_port}"
+        metrics = ["--triton-metrics", address]
     serve = [*python, "gateway", "serve", "--host", settings.host, "--port", str(settings.port)]
     return (
         Child("triton", [*engine, "--metrics-port", metrics_port]),

@@ -116,3 +116,15 @@ def test_nothing_is_asked_where_the_interval_is_0(triton: FakeTriton) -> None:
     with RunningService(triton, statistics_interval_seconds=0.0) as service:
         assert service.say().status_code == 200
         assert "triton_up" not in figures(scrape(service))
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(0.0, True), (5.0, False)])
+def test_a_page_that_is_never_asked_for_is_a_warning(
+    triton: FakeTriton, caplog: pytest.LogCaptureFixture, seconds: float, *, is_told: bool
+) -> None:
+    with FakeMetricsPage() as page:
+        settings = {"triton_metrics_address": page.address, "statistics_interval_seconds": seconds}
+        with RunningService(triton, **settings):
+            told = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+
+    assert told == ["gateway.metrics_page_is_not_asked"] * is_told

@@ -283,17 +283,3 @@ def test_without_the_cpu_voice_the_line_shows_where_the_voices_are() -> None:
     line = local._ready_line(Settings(_env_file=None, models="spark_tts"))
 
     assert line.endswith("; voices: http://127.0.0.1:8080/v1/audio/voices")
-
-
-def test_up_hands_the_checkpoint_to_the_engine_and_the_models_to_the_service() -> None:
-    triton, service = local._children(Settings(_env_file=None, model_dir="Spark-TTS-0.5B"))
-
-    assert "--model spark_tts --model-dir Spark-TTS-0.5B" in " ".join(triton._command)
-    assert "--models spark_tts" in " ".join(service._command)
-
-
-def test_up_tells_the_service_where_tritons_own_metrics_are() -> None:
-    triton, service = local._children(Settings(_env_file=None, triton_address="[::1]:9001"))
-
-    assert "--metrics-port 9002" in " ".join(triton._command)
-    assert "--triton-metrics [::1]:9002" in " ".join(service._command)

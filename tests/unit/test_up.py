@@ -1,0 +1,26 @@
+"""What `speech-gateway up` starts."""
+
+from __future__ import annotations
+
+from gateway import local
+from gateway.settings import Settings
+
+
+def test_up_hands_the_checkpoint_to_the_engine_and_the_models_to_the_service() -> None:
+    triton, service = local._children(Settings(_env_file=None, model_dir="Spark-TTS-0.5B"))
+
+    assert "--model spark_tts --model-dir Spark-TTS-0.5B" in " ".join(triton._command)
+    assert "--models spark_tts" in " ".join(service._command)
+
+
+def test_up_tells_the_service_where_tritons_own_metrics_are() -> None:
+    triton, service = local._children(Settings(_env_file=None, triton_address="[::1]:9001"))
+
+    assert "--metrics-port 9002" in " ".join(triton._command)
+    assert "--triton-metrics [::1]:9002" in " ".join(service._command)
+
+
+def test_up_tells_nothing_of_metrics_that_nobody_asks_for() -> None:
+    _, service = local._children(Settings(_env_file=None, statistics_interval_seconds=0))
+
+    assert "--triton-metrics" not in service._command
