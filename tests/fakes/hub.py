@@ -42,8 +42,6 @@ class FakeHub:
     hanging: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
     asked: list[tuple[str, str, int]] = field(default_factory=list)
-    sent: set[str] = field(default_factory=set)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __enter__(self) -> Self:
         hub = self
@@ -70,16 +68,6 @@ class FakeHub:
     def transfers(self, path: str) -> list[int]:
         """Return the first byte of each GET of a file."""
         return [first for method, asked, first in self.asked if (method, asked) == ("GET", path)]
-
-    def note_sent(self, path: str) -> None:
-        with self._changed:
-            self.sent.add(path)
-            self._changed.notify_all()
-
-    def wait_for(self, paths: set[str]) -> None:
-        """Wait until these files have left."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: paths <= self.sent, 60)
 
 
 class HubHandler(BaseHTTPRequestHandler):
@@ -162,7 +150,6 @@ class HubHandler(BaseHTTPRequestHandler):
             if path == self.fake.hangs_in:
                 self.fake.hanging.set()
                 self.fake.released.wait()
-        self.fake.note_sent(path)
         if stop < len(data):
             self.close_connection = True
 
