@@ -53,7 +53,7 @@ class Signed:
 
 def make(folder: Path, names: Sequence[str], now: datetime) -> None:
     """Make an authority, and pairs for Triton and gateway; raises EngineError if there is one."""
-    if (folder / "ca.pem").exists():
+    if any((folder / name).exists() for name in ("ca.pem", "ca-key.pem")):
         raise EngineError(f"{folder} has an authority already; --rotate makes new pairs with it")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = _authority(now)
@@ -61,9 +61,13 @@ def make(folder: Path, names: Sequence[str], now: datetime) -> None:
     _write_pairs(folder, authority, names, now)
 
 
-def rotate(folder: Path, names: Sequence[str], now: datetime) -> None:
-    """Replace both pairs; those made before stay good until they expire. Raises EngineError."""
+def rotate(folder: Path, names: Sequence[str] | None, now: datetime) -> None:
+    """Replace both pairs; those made before stay good until they expire. Raises EngineError.
+
+    Without names, Triton's new certificate has those of the old.
+    """
     authority = _read(folder)
+    names = names or _names(folder / "server.pem")
     if authority.certificate.not_valid_after_utc <= now:
         raise EngineError(f"{folder / 'ca.pem'} has expired; make a new authority elsewhere")
     _write_pairs(folder, authority, names, now)
@@ -154,9 +158,22 @@ def _read(folder: Path) -> Signed:
         raise EngineError(f"{error.filename}: {error.strerror}; new pairs need both") from error
     except ValueError as error:
         raise EngineError(f"{folder}: ca.pem or ca-key.pem cannot be read: {error}") from error
+    if key.public_key() != certificate.public_key():
+        raise EngineError(f"{folder}: ca-key.pem is not the key of ca.pem")
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise EngineError(f"{folder / 'ca-key.pem'} is not a key of this program's kind (EC)")
     return Signed(certificate, key)
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names that a certificate is for; raises EngineError where that cannot be told."""
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        kind = x509.SubjectAlternativeName
+        names = certificate.extensions.get_extension_for_class(kind).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise EngineError(f"{path} does not tell its names; give them with --name") from error
+    return [str(name.value) for name in names]
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -22,7 +22,8 @@ def add(commands: Any) -> None:
         "--name",
         action="append",
         metavar="HOST",
-        help="a name or IP address of Triton (repeatable); default triton.internal and localhost's",
+        help="a name or IP address of Triton (repeatable); default triton.internal and "
+        "localhost's, with --rotate those that it had",
     )
     certs.add_argument(
         "--rotate", action="store_true", help="replace both pairs, by the authority that is there"
@@ -38,8 +39,11 @@ def run(options: argparse.Namespace) -> None:
         raise EngineError(
             f"certificates are made with {error.name}: pip install 'speech-gateway[certs]'"
         ) from error
-    write = certs.rotate if options.rotate else certs.make
-    write(options.folder, options.name or certs.DEFAULT_NAMES, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    if options.rotate:
+        certs.rotate(options.folder, options.name, now)
+    else:
+        certs.make(options.folder, options.name or certs.DEFAULT_NAMES, now)
     print(
         f"{options.folder}: for Triton server.pem, server-key.pem, ca.pem; for the gateway "
         "client.pem, client-key.pem, ca.pem; ca-key.pem is needed for new pairs alone: keep it "

@@ -127,3 +127,36 @@ def test_the_command_makes_them_and_says_which_goes_where(
     assert "for the gateway client.pem, client-key.pem, ca.pem" in printed.out
     assert "none/ca.pem: No such file or directory" in printed.err
     assert "'ü.example' is no host name" in printed.err
+
+
+def test_the_next_pair_is_for_the_names_of_the_last(folder: Path) -> None:
+    old = read(folder, "server")
+
+    certs.rotate(folder, None, NOW)
+
+    kind = x509.SubjectAlternativeName
+    names = [
+        each.extensions.get_extension_for_class(kind) for each in (old, read(folder, "server"))
+    ]
+    assert names[0] == names[1]
+    assert old.serial_number != read(folder, "server").serial_number
+
+
+@pytest.mark.parametrize("lost", ["ca.pem", "ca-key.pem"])
+def test_half_an_authority_is_left_alone(
+    folder: Path, lost: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / lost).unlink()
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+
+    assert main(["certs", str(folder)]) == 1
+    assert "has an authority already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_key_of_another_authority_signs_nothing(folder: Path, tmp_path: Path) -> None:
+    certs.make(tmp_path / "other", NAMES, NOW)
+    (folder / "ca-key.pem").write_bytes((tmp_path / "other" / "ca-key.pem").read_bytes())
+
+    with pytest.raises(EngineError, match=r"ca-key.pem is not the key of ca.pem"):
+        certs.rotate(folder, None, NOW)
