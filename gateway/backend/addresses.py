@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gateway.addresses import host_and_port, split_address
-from gateway.settings.values import Tls
+from gateway.settings.values import METADATA, Tls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,17 @@ class Entry(BaseModel):
     metadata: dict[str, str] = Field(default_factory=dict)
     capacity: int | None = Field(default=None, ge=1)
     metrics: str | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _fits_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        for number, (name, content) in enumerate(value.items(), 1):
+            # gRPC refuses others in each call, which would be an outage that nobody explains.
+            if not METADATA.fullmatch(f"{name}={content}"):
+                raise ValueError(
+                    f"pair {number} must have a name in lower case and a value of visible ASCII"
+                )
+        return value
 
 
 @dataclass(frozen=True, slots=True)

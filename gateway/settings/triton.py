@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,10 +10,9 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from gateway.addresses import split_address
 from gateway.pem import Pem
-from gateway.settings.values import Listed, Maybe, Tls
+from gateway.settings.values import METADATA, Listed, Maybe, Tls
 
 OTHER_SOURCES = "dns://host:port, file://path, modal://name of a Dict"
-METADATA = re.compile(r"([a-z0-9_.-]+)=([!-~]+)")
 
 
 class TritonSettings(BaseSettings):

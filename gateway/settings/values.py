@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator
@@ -26,3 +27,6 @@ Maybe = Annotated[T | None, BeforeValidator(_empty_is_none)]
 """A value, or None where the variable is empty."""
 Tls: TypeAlias = Literal["off", "system", "private"]
 """Plaintext; a certificate that the machine trusts; one of our own authority."""
+
+METADATA = re.compile(r"([a-z0-9_.-]+)=([!-~]+)")
+"""What gRPC takes as a name and a value that are sent with each call."""

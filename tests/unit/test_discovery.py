@@ -158,6 +158,11 @@ def test_json_is_read_too(tmp_path: Path) -> None:
         ('[[replica]]\naddress = "a:1"\nadress = "b:1"', "replica 1: adress: Extra inputs"),
         ('[[replica]]\naddress = "a:1"\n[[replica]]\naddress = "a"', "replica 2: address 'a' must"),
         ('[[replica]]\naddress = "a:1"\ncapacity = 0', "capacity: Input should be greater"),
+        ('[[replica]]\naddress = "a:1"\nmetadata = { Bad = "x" }', "metadata: Value error, pair 1"),
+        (
+            '[[replica]]\naddress = "a:1"\nmetadata = { a = "x\\n" }',
+            "metadata: Value error, pair 1",
+        ),
         ('[[replica]]\naddress = "a:1"\ntls = "no"', "tls: Input should be 'off', 'system'"),
     ],
 )
