@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,19 @@ def _check_secret(secret: str) -> None:
             "the secret has characters that no header can carry; take letters and digits, "
             "`openssl rand -hex 32` makes some"
         )
+
+
+def is_private(host: str) -> bool:
+    """Whether all that this name or address leads to is this machine or a private network.
+
+    Raises EngineError for a name that leads nowhere.
+    """
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        raise EngineError(f"{host!r} cannot be resolved: {error.strerror}") from error
+    addresses = [ipaddress.ip_address(str(each).partition("%")[0]) for each in found]
+    return all(each.is_private or each.is_link_local for each in addresses)
 
 
 def _is_loopback(host: str) -> bool:

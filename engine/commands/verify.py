@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.access import CALLERS, HEADER
+from engine.access import CALLERS, HEADER, is_private
 from engine.commands.server import read_secret
 from engine.commands.values import seconds
 from engine.errors import EngineError
@@ -73,6 +73,14 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
     headers = read_headers(options.headers_file)
     if secret is not None:
         headers[f"{HEADER}{CALLERS}"] = secret
+    host = options.address.rpartition(":")[0].strip("[]")
+    if not host or "/" in host:
+        raise EngineError(f"{options.address!r} must be HOST:PORT, without a scheme")
+    if root is None and headers and not is_private(host):
+        raise EngineError(
+            f"others can read what goes to {host} without TLS, and the secret would: give --tls or "
+            "--tls-root"
+        )
     return LoopbackAccess(root, options.tls_certificate, options.tls_key, options.tls_name, headers)
 
 

@@ -200,3 +200,24 @@ def test_a_line_that_is_no_header_is_named(
 
     assert main(["verify", triton.address, "--headers-file", str(file)]) == 1
     assert f"{file}, line 2: must be name=value" in capsys.readouterr().err
+
+
+def test_a_secret_is_not_sent_in_clear_to_the_internet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("correct-horse-battery", "utf-8")
+
+    code = main(["verify", "192.88.99.1:8001", "--secret-file", str(tmp_path / "secret")])
+
+    error = capsys.readouterr().err
+    assert code == 1
+    assert "others can read what goes to 192.88.99.1 without TLS" in error
+    assert "correct-horse" not in error
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "http://127.0.0.1:8001"])
+def test_an_address_has_a_port_and_no_scheme(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", address]) == 1
+    assert f"'{address}' must be HOST:PORT" in capsys.readouterr().err
