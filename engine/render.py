@@ -78,6 +78,9 @@ def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path
     """
     if source is not None and not source.is_file():
         raise EngineError(f"model '{spec.name}' has no source at {source}")
+    folder = repository / spec.name
+    if folder.exists() and not (folder / CONFIG).is_file():
+        raise EngineError(f"{folder} holds no model and is not replaced; render elsewhere")
     # Protobuf's text leaves out a zero, and Triton would then complete the batch size itself.
     zero = "max_batch_size: 0\n" if spec.max_batch_size == 0 else ""
     text = zero + text_format.MessageToString(model_config(spec))
@@ -88,8 +91,8 @@ def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path
             shutil.copyfile(source, part / "1" / "model.py")
         (part / CONFIG).write_text(text, encoding="utf-8")
 
-    swap(repository / spec.name, write)
-    return repository / spec.name
+    swap(folder, write)
+    return folder
 
 
 def rendered_models(repository: Path) -> list[str]:

@@ -164,3 +164,14 @@ def test_hibari_offers_only_voices_whose_files_are_present(
 def test_an_unknown_model_is_refused_with_those_there_are() -> None:
     with pytest.raises(EngineError, match=r"'nobody' is not known; there are: hibari"):
         find_specs("nobody", Site())
+
+
+def test_a_folder_that_holds_no_model_is_not_replaced(source: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "repository" / "speaker" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine", encoding="utf-8")
+
+    with pytest.raises(EngineError, match="speaker holds no model and is not replaced"):
+        render_model(SPEC, source, tmp_path / "repository")
+
+    assert mine.read_text(encoding="utf-8") == "mine"
