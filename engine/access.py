@@ -129,7 +129,9 @@ def is_private(host: str) -> bool:
     except OSError as error:
         raise EngineError(f"{host!r} cannot be resolved: {error.strerror}") from error
     addresses = [ipaddress.ip_address(str(each).partition("%")[0]) for each in found]
-    return all(each.is_private or each.is_link_local for each in addresses)
+    # An IPv4 address in IPv6's clothes counts as what it is.
+    plain = [getattr(each, "ipv4_mapped", None) or each for each in addresses]
+    return not any(each.is_global for each in plain)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""An event loop whose time passes only in its waits, and then at once."""
+"""Clocks of tests: one that stands still, and a loop whose time passes only in its waits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

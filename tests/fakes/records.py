@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def make_record(
     clock: Callable[[], float], caller: str = "anonymous", voice: str = "heart"
 ) -> SpeechRecord:

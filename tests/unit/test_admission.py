@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 import anyio
 import pytest
 
+from fakes.clock import Clock
 from gateway.errors import OverloadedError
 from gateway.speech.admission import Admission, Limits
 
@@ -19,16 +19,6 @@ LONG = 10.0
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@dataclass
-class Clock:
-    """Stands still until it is set."""
-
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def make(

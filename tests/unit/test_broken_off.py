@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.records import Clock, make_record
+from fakes.clock import Clock
+from fakes.records import make_record
 from gateway.errors import BackendFailedError, BackendTimeoutError
 
 

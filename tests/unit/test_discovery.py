@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fakes.clock import Clock
 from gateway.backend.addresses import Address, Defaults, DiscoveryError
 from gateway.backend.discovery.dns import GONE_SECONDS, DnsReader, resolve_all
 from gateway.backend.discovery.file import FileReader
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
 DEFAULTS = Defaults(capacity=4)
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 TRY_AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Steps:

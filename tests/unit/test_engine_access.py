@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.__main__ import main
-from engine.access import Access, Tls
+from engine.access import Access, Tls, is_private
 from engine.commands.server import (
     add_access_options,
     add_tuning_options,
@@ -243,3 +243,11 @@ def test_a_value_that_cannot_be_is_named(
         options(f"{option}={value}")
 
     assert f"'{value}' is no {kind}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("10.0.0.7", True), ("::1", True), ("8.8.8.8", False), ("::ffff:8.8.8.8", False)],
+)
+def test_an_address_of_the_internet_is_known_in_either_dress(host: str, expected: object) -> None:
+    assert is_private(host) is expected

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fakes.records import Clock, make_record
+from fakes.clock import Clock
+from fakes.records import make_record
 from fakes.statistics import FakeMetricsPage
 from gateway.backend.classify import classify
 from gateway.errors import BackendFailedError, InvalidRequestError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fakes.records import Clock, make_record
+from fakes.clock import Clock
+from fakes.records import make_record
 from gateway.audio.pipeline import AudioPipeline
 from gateway.errors import (
     BackendFailedError,

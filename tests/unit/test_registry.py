@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fakes.clock import Clock
 from gateway.backend.addresses import Defaults, DiscoveryError
 from gateway.backend.discovery.choose import choose_source
 from gateway.backend.discovery.modal_dict import ModalDictReader
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
     from gateway.backend.discovery.source import Addresses, AddressSource
 
 DEFAULTS = Defaults(capacity=4)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def names(found: Addresses) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fakes.clock import Clock
 from gateway.backend.classify import CONSEQUENCES, Effect
 from gateway.backend.health import (
     DRAIN_SECONDS,
@@ -14,14 +15,6 @@ from gateway.backend.health import (
     Health,
 )
 from gateway.errors import FAULTS, BackendUnavailableError, Fault, SpeechError
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakes.clock import Clock
 from gateway.backend.poller import Snapshot
 from gateway.backend.statistics import (
     BatchStatistics,
@@ -56,14 +57,6 @@ STATISTICS = ReplicaStatistics(
         ModelState("old", "1", is_ready=False, reason="unloaded", is_wanted=False),
     ),
 )
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
