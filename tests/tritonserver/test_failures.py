@@ -203,6 +203,8 @@ def test_stub_that_dies_while_a_probe_waits_is_still_noticed(own_stack: Any, unt
     """A probe that stands behind long requests does not hold up the watch, nor the stop."""
     own_stack.engine.stop()
     own_stack.restart_engine("--probe-every", "0.5", "--probe-timeout", "60")
+    # The gateway may still hold the channel to the old server, and would refuse some at once.
+    until(lambda: own_stack.ask("Back again.").status_code == 200, RECOVERY_SECONDS)
 
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(own_stack.ask, LONG_TEXT) for _ in range(12)]
