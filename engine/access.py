@@ -40,6 +40,13 @@ class Tls:
     own_key: Path | None = None
     name: str = "localhost"
 
+    def files(self) -> list[Path]:
+        """Return all that there are."""
+        roots = (self.root, self.client_root)
+        own = (self.own_certificate, self.own_key)
+        given = (self.certificate, self.key, *roots, *own)
+        return [path for path in given if path is not None]
+
     def flags(self) -> list[str]:
         """Return tritonserver's."""
         flags = [

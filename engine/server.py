@@ -19,6 +19,7 @@ from engine.access import Access
 from engine.control import TritonControl
 from engine.errors import EngineError, ServerDiedError
 from engine.stubs import Stubs
+from engine.tls_files import TlsFiles
 from engine.tool import DIE_WITH_PARENT
 from engine.tuning import Tuning
 from speech_wire import LOOPBACK_VARIABLE
@@ -130,6 +131,8 @@ class TritonServer:
         self._environment = installation.environment | {
             LOOPBACK_VARIABLE: str(run.folder / LOOPBACK_FILE)
         }
+        tls = self._conduct.access.tls
+        self._tls_files = None if tls is None else TlsFiles(tls)
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._lost_stub = False
 
@@ -157,9 +160,12 @@ class TritonServer:
     def start(self, timeout_seconds: float) -> None:
         """Start and return once the server is ready.
 
-        Raises EngineError with the server's own error lines if it dies, if a model's process
-        cannot start (Triton then waits for ever) or if `timeout_seconds` pass.
+        Raises EngineError for TLS files that cannot do, and with the server's own error lines if
+        it dies, if a model's process cannot start (Triton then waits for ever) or if
+        `timeout_seconds` pass.
         """
+        if self._tls_files is not None:
+            self._tls_files.load()
         self._listen.check_free()
         self._lines.clear()
         self._lost_stub = False
@@ -188,24 +194,20 @@ class TritonServer:
             if self._stubs.has_failed_to_start():
                 raise EngineError(self._explain("a model's process could not start"))
             if time.monotonic() > deadline:
-                raise EngineError(self._explain(self._not_ready(timeout_seconds)))
+                words = f"Triton was not ready in {timeout_seconds:g} s"
+                raise EngineError(self._explain(f"{words}: {self.control.last_failure}"))
             time.sleep(POLL_SECONDS)
         self.dead_models()
-
-    def _not_ready(self, timeout_seconds: float) -> str:
-        words = f"Triton was not ready in {timeout_seconds:g} s"
-        words += f": {self.control.last_failure}"
-        if self._conduct.access.tls is not None:
-            words += (
-                " (--tls-name must be a name in the server's certificate, and --tls-root who "
-                "signed it)"
-            )
-        return words
 
     def check_alive(self) -> None:
         """Raise ServerDiedError if the process has ended."""
         if ended := self._ended():
             raise ServerDiedError(ended)
+
+    def look_after_files(self) -> None:
+        """Say what the files of TLS are that the server reads no more; cheap, so call it often."""
+        if self._tls_files is not None:
+            self._tls_files.look()
 
     def _ended(self) -> str | None:
         code = self._process.poll()

@@ -84,6 +84,7 @@ class Supervisor:
         while True:
             time.sleep(WATCH_SECONDS)
             self._server.check_alive()
+            self._server.look_after_files()
             if self._server.control.is_ready():
                 answered_at_seconds = time.monotonic()
             elif time.monotonic() - answered_at_seconds > SILENT_SECONDS:

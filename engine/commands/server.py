@@ -28,9 +28,7 @@ def add_access_options(parser: argparse.ArgumentParser) -> None:
         ("own-key", "its key"),
     ):
         group.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=meaning)
-    group.add_argument(
-        "--tls-name", default=Tls.name, help="a name in the server's certificate (%(default)s)"
-    )
+    group.add_argument("--tls-name", help=f"a name in the server's certificate ({Tls.name})")
     group.add_argument(
         "--secret-file",
         type=Path,
@@ -55,9 +53,10 @@ def read_access(options: argparse.Namespace) -> Access:
             raise EngineError(
                 f"--tls-{certificate} and --tls-{key} belong together".replace("_", "-")
             )
-    if files["certificate"] is None and any(files.values()):
+    if files["certificate"] is None and (any(files.values()) or options.tls_name is not None):
         raise EngineError("without --tls-certificate and --tls-key there is no TLS")
-    tls = Tls(**files, name=options.tls_name) if files["certificate"] else None
+    name = Tls.name if options.tls_name is None else options.tls_name
+    tls = Tls(**files, name=name) if files["certificate"] else None
     return Access(tls, read_secret(options.secret_file))
 
 

@@ -152,6 +152,11 @@ def test_half_of_a_pair_is_named(names: list[str], words: str, files: dict[str, 
         read_access(options(*tls_options(files, *names)))
 
 
+def test_a_name_without_tls_is_refused() -> None:
+    with pytest.raises(EngineError, match="without --tls-certificate and --tls-key there is no"):
+        read_access(options("--tls-name", "localhost"))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "absent.pem")
 

@@ -3,12 +3,14 @@ from __future__ import annotations
 import random
 import socket
 from contextlib import closing, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.access import Access
+from engine import certs
+from engine.access import Access, Tls
 from engine.errors import EngineError
 from engine.installation import Installation
 from engine.runs import Run
@@ -139,6 +141,18 @@ def test_a_taken_port_is_found_before_the_server_starts(tmp_path: Path) -> None:
 
         with pytest.raises(EngineError, match=str(port)):
             server.start(timeout_seconds=30)
+
+    assert not (tmp_path / "started").exists()
+
+
+def test_wrong_tls_files_are_found_before_the_server_starts(tmp_path: Path) -> None:
+    """Triton itself would say that its socket is in use."""
+    certs.make(tmp_path / "pki", ["triton.internal"], datetime.now(timezone.utc))
+    tls = Tls(tmp_path / "pki" / "server.pem", tmp_path / "pki" / "client-key.pem")
+    server = triton(tmp_path, f'touch "{tmp_path}/started"', conduct=Conduct(Access(tls)))
+
+    with pytest.raises(EngineError, match=r"client-key\.pem is not the key of --tls-certificate"):
+        server.start(timeout_seconds=30)
 
     assert not (tmp_path / "started").exists()
 
