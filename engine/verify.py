@@ -54,6 +54,7 @@ class Verifier:
         self._address = address
         self._stub = open_stub(address, access)
         self._metadata = access.metadata()
+        self._has_tls = access.root is not None
         self._timeout_seconds = timeout_seconds
         self._clock = clock
 
@@ -95,7 +96,17 @@ class Verifier:
         except grpc.RpcError as error:
             is_silent = error.code() in SILENT
             how = "does not answer" if is_silent else f"refuses {method}"
-            raise EngineError(f"{self._address} {how}: {words_of(error)}") from error
+            words = words_of(error) + (self._hint(error.details()) if is_silent else "")
+            raise EngineError(f"{self._address} {how}: {words}") from error
+
+    def _hint(self, details: str) -> str:
+        """Say what gRPC does not: a server that does not take what it is shown just hangs up."""
+        if "Socket closed" not in details:
+            return ""
+        what = "TLS (--tls-root)"
+        if self._has_tls:
+            what = "a certificate of an authority that it knows (--tls-certificate)"
+        return f"; so does one that wants {what}"
 
     def _config(self, model: str) -> Any:
         return self._ask("ModelConfig", service_pb2.ModelConfigRequest(name=model)).config

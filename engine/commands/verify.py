@@ -12,8 +12,10 @@ from engine.access import CALLERS, HEADER, is_private
 from engine.commands.server import read_secret
 from engine.commands.values import seconds
 from engine.errors import EngineError
+from engine.tls_files import read_part
 from engine.verify import Verifier
 from speech_wire import LoopbackAccess
+from speech_wire.certificates import CertificateError, Pair, check_authority, check_pair
 
 if TYPE_CHECKING:
     from engine.verify import Verdict
@@ -69,6 +71,7 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
         raise EngineError("without --tls or --tls-root there is no TLS")
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise EngineError("--tls-certificate and --tls-key belong together")
+    _check_files(options)
     secret = read_secret(options.secret_file)
     headers = read_headers(options.headers_file)
     if secret is not None:
@@ -82,6 +85,17 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
             "--tls-root"
         )
     return LoopbackAccess(root, options.tls_certificate, options.tls_key, options.tls_name, headers)
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    try:
+        if options.tls_root is not None:
+            check_authority(read_part("--tls-root", Path(options.tls_root)))
+        if options.tls_certificate is not None:
+            shown = read_part("--tls-certificate", Path(options.tls_certificate))
+            check_pair(Pair("client", shown, read_part("--tls-key", Path(options.tls_key))))
+    except CertificateError as error:
+        raise EngineError(str(error)) from error
 
 
 def read_headers(path: Path | None) -> dict[str, str]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from engine import certs
 from engine.__main__ import main
 from engine.checks import SENTENCE, Heard, check_stream
 from engine.errors import EngineError
 from engine.verify import Verdict, Verifier
 from fakes.counting import CountingTriton
+from fakes.door import server_credentials
 from fakes.script import Fail, Misplaced, Script, tone, tones
+from fakes.triton import FakeTriton
 from speech_wire import LoopbackAccess, PcmChunk
 
 if TYPE_CHECKING:
@@ -121,6 +125,56 @@ def test_half_of_a_pair_is_named(given: list[str], capsys: pytest.CaptureFixture
     """GRPC would abort the process."""
     assert main(["verify", "127.0.0.1:1", "--tls", *given]) == 1
     assert "error: --tls-certificate and --tls-key belong together\n" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pki")
+    for name, days in (("ours", 0), ("theirs", 0), ("old", 366)):
+        certs.make(folder / name, ["127.0.0.1"], datetime.now(timezone.utc) - timedelta(days=days))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("root", "certificate", "key", "words"),
+    [
+        ("ours/ca-key", "ours/client", "ours/client-key", "--tls-root PKI/ours/ca-key.pem is no c"),
+        ("ours/ca", "ours/client", "theirs/client-key", "client-key.pem is not the key of --tls-c"),
+        ("ours/ca", "ours/server", "ours/server-key", "--tls-certificate PKI/ours/server.pem is n"),
+        ("ours/ca", "old/client", "old/client-key", "PKI/old/client.pem has expired"),
+        ("ours/ca", "absent", "absent", "--tls-certificate PKI/absent.pem cannot be read: No such"),
+    ],
+)
+def test_wrong_files_of_tls_are_named_before_anything_is_asked(
+    pki: Path, root: str, certificate: str, key: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"root": root, "certificate": certificate, "key": key}
+    given = [word for name in files for word in (f"--tls-{name}", f"{pki / files[name]}.pem")]
+
+    assert main(["verify", "127.0.0.1:1", *given]) == 1
+    assert words.replace("PKI", str(pki)) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("server", "given", "words"),
+    [
+        ("ours", ["--tls-root", "theirs/ca.pem"], "unable to get local issuer certificate"),
+        ("old", ["--tls-root", "old/ca.pem"], "certificate has expired"),
+        ("ours", ["--tls-root", "ours/ca.pem", "--tls-name", "a.b"], "Hostname Verification"),
+        ("ours", ["--tls-root", "ours/ca.pem"], "authority that it knows (--tls-certificate)"),
+        ("ours", [], "so does one that wants TLS (--tls-root)"),
+    ],
+    ids=["another authority", "expired", "another name", "mutual", "no TLS"],
+)
+def test_what_is_wrong_with_the_other_end_is_told(
+    pki: Path, server: str, given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(pki / word) if word.endswith(".pem") else word for word in given]
+
+    with FakeTriton(credentials=server_credentials(pki / server, is_mutual=True)) as triton:
+        assert main(["verify", triton.address, *given]) == 1
+
+    assert words in capsys.readouterr().err
 
 
 def test_a_sentence_that_triton_did_not_count_is_found(triton: CountingTriton) -> None:
