@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+GIVEN = "(given)"
 BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----\s[^-]+-----END \1-----")
 
 
@@ -24,13 +25,18 @@ class Pem:
         which never holds the content.
         """
         if text.lstrip().startswith("-----BEGIN"):
-            origin, content = "(given)", text.replace("\\n", "\n").strip().encode() + b"\n"
+            origin, content = GIVEN, text.replace("\\n", "\n").strip().encode() + b"\n"
         else:
             origin, content = text, _content(Path(text))
         labels = [label.decode() for label in BLOCK.findall(content)]
         if not any(label.endswith(kind) for label in labels):
             raise ValueError(f"holds no PEM of a {kind}, but {labels or 'no PEM at all'}")
         return cls(origin, content)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it was read from the file `origin`."""
+        return self.origin != GIVEN
 
     def __str__(self) -> str:
         return self.origin

@@ -71,7 +71,7 @@ class Replica:
         self._tokenizer: TokenizerContract | None = None
         self._connect_seconds = settings.connect_timeout_seconds
         self._answer_seconds = settings.probe_timeout_seconds
-        self._security = security
+        self.security = security
         self._metadata = security.metadata_for(address)
         self._channel = security.open_channel(address, self._connect_seconds)
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
@@ -151,7 +151,7 @@ class Replica:
         try:
             if not self._is_connected():
                 self._is_permitted = False
-                await self._security.check(self.address)
+                await self.security.check(self.address)
                 self._is_permitted = True
             await self._check_server()
         except SpeechError as error:

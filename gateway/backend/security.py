@@ -11,9 +11,11 @@ import grpc
 import grpc.aio
 
 from gateway.addresses import is_private
+from gateway.backend.certificates import Certificates
 from gateway.backend.discovery.dns import Resolve, resolve_all
 from gateway.errors import BackendUnavailableError, MisconfiguredError
 from gateway.settings import SettingsError
+from speech_wire.certificates import CertificateError
 
 if TYPE_CHECKING:
     from gateway.backend.addresses import Address
@@ -42,24 +44,25 @@ class Security:
     sees any secret. Without TLS, secrets go to private addresses only, whatever is permitted.
     """
 
-    ca: bytes | None = field(default=None, repr=False)
-    client_cert: bytes | None = field(default=None, repr=False)
-    client_key: bytes | None = field(default=None, repr=False)
+    certificates: Certificates = field(default_factory=Certificates)
     metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     allows_public_plaintext: bool = False
     resolve: Resolve = resolve_all
 
     @classmethod
     def of(cls, settings: Settings) -> Security:
-        """Read it from the settings; raises SettingsError where they do not go together."""
+        """Read it from the settings; raises SettingsError where they do not go together.
+
+        That goes for certificates, too, which no Triton would take.
+        """
         if settings.triton_tls == "private" and settings.triton_ca is None:
             raise SettingsError("SPEECH_TRITON_CA must be given where SPEECH_TRITON_TLS is private")
-        if (settings.triton_client_cert is None) != (settings.triton_client_key is None):
-            raise SettingsError("SPEECH_TRITON_CLIENT_CERT and SPEECH_TRITON_CLIENT_KEY are a pair")
+        try:
+            certificates = Certificates.of(settings)
+        except CertificateError as error:
+            raise SettingsError(str(error)) from error
         return cls(
-            ca=_content(settings.triton_ca),
-            client_cert=_content(settings.triton_client_cert),
-            client_key=_content(settings.triton_client_key),
+            certificates=certificates,
             metadata=settings.metadata_pairs,
             allows_public_plaintext=settings.triton_plaintext == "any",
         )
@@ -113,10 +116,12 @@ class Security:
             ) from error
 
     def _credentials(self, address: Address) -> grpc.ChannelCredentials:
-        if address.tls == "private" and self.ca is None:
+        held = self.certificates
+        if address.tls == "private" and held.ca is None:
             raise MisconfiguredError("tls is private for a Triton, but SPEECH_TRITON_CA is not set")
-        roots = self.ca if address.tls == "private" else system_roots()
-        return grpc.ssl_channel_credentials(roots, self.client_key, self.client_cert)
+        roots = _content(held.ca) if address.tls == "private" else system_roots()
+        pair = _content(held.client_key), _content(held.client_cert)
+        return grpc.ssl_channel_credentials(roots, *pair)
 
 
 def system_roots() -> bytes | None:

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.addresses import is_private, split_address
 from gateway.backend.addresses import Address
+from gateway.backend.certificates import Certificates
 from gateway.backend.security import Security
 from gateway.errors import BackendUnavailableError, MisconfiguredError
 from gateway.pem import Pem
@@ -102,7 +103,8 @@ def test_a_private_authority_must_be_known_before_there_is_a_channel() -> None:
 
 
 def test_nothing_secret_is_shown_of_it() -> None:
-    security = Security(b"ca", b"cert", b"correct-horse", SECRET)
+    held = Certificates(Pem("ca", b"a"), Pem("cert", b"b"), Pem("key", b"correct-horse"))
+    security = Security(held, SECRET)
 
     assert "correct-horse" not in repr(security)
 
