@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gateway.backend.deep_probe import speak_a_word
@@ -12,6 +13,7 @@ from gateway.backend.health import Health
 from gateway.backend.replica import Replica
 from gateway.backend.stream import StreamLimits
 from gateway.errors import BackendUnavailableError, MisconfiguredError, SpeechError
+from speech_wire.certificates import CertificateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -56,6 +58,8 @@ class Roster:
         self._is_known = asyncio.Event()
         self._changed = asyncio.Event()
         self._spawn(self._follow())
+        if way.security.certificates.are_files:
+            self._spawn(self._follow_certificates())
 
     async def aclose(self) -> None:
         """Stop probing and close all channels, after the calls that were given up have ended."""
@@ -124,6 +128,24 @@ class Roster:
             self._update({address.id: address for address in addresses})
             self._is_known.set()
 
+    async def _follow_certificates(self) -> None:
+        problem = ""
+        while True:
+            await asyncio.sleep(self._settings.probe_interval_seconds)
+            held = self._security.certificates
+            try:
+                now = await asyncio.to_thread(held.reread)
+            except CertificateError as error:
+                if problem != (problem := str(error)):
+                    log.warning("certificates.kept", extra={"fields": {"reason": problem}})
+                for replica in filter(_is_renewable, self.present):
+                    replica.health.last_error = problem
+                continue
+            problem = ""
+            if now is not held:
+                log.info("certificates.changed")
+                self._security = replace(self._security, certificates=now)
+
     def _update(self, addresses: dict[str, Address]) -> None:
         for replica in self.present:
             if addresses.get(replica.name) != replica.address:
@@ -141,8 +163,11 @@ class Roster:
             _log("replica.refused", address.id, reason=error.message)
             self.refused[address.id] = error
             return
-        _log("replica.added", replica.name, logging.INFO, address=address.target)
-        self.refused.pop(address.id, None)
+        self._enter(replica)
+
+    def _enter(self, replica: Replica) -> None:
+        _log("replica.added", replica.name, logging.INFO, address=replica.address.target)
+        self.refused.pop(replica.name, None)
         self._present[replica.name] = replica
         models = (*self._settings.models, self._settings.tokenizer_model)
         self._counts.start_at_zero(models, replica.name)
@@ -182,10 +207,32 @@ class Roster:
                 self._remove(replica)
                 self._add(replica.address, renewed)
                 return
+            is_old = _is_renewable(replica) and replica.security is not self._security
+            if is_old and await self._renew(replica):
+                return
             if deep_every_seconds and self._clock() >= due_at_seconds:
                 await self._probe_deeply(replica)
                 due_at_seconds = self._clock() + deep_every_seconds
             await asyncio.sleep(self._settings.probe_interval_seconds)
+
+    async def _renew(self, replica: Replica) -> bool:
+        """Have one with the new certificates take its place; False where they do not work."""
+        health = replica.health.renewed()
+        renewed = Replica(replica.address, self._settings, self._security, self._limits, health)
+        try:
+            await asyncio.wait({self.probe(renewed)})
+            if health.answers:
+                self._remove(replica)
+                self._enter(renewed)
+            elif replica.health.answers:
+                reason = f"not with the new certificates: {health.last_error}"
+                if reason != replica.health.last_error:
+                    _log("replica.kept", replica.name, reason=reason)
+                replica.health.last_error = reason
+            return health.answers
+        finally:
+            if self._present.get(replica.name) is not renewed:
+                await self._close(renewed)
 
     async def _probe_deeply(self, replica: Replica) -> None:
         for model in tuple(replica.contracts):
@@ -224,6 +271,10 @@ class Roster:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_renewable(replica: Replica) -> bool:
+    return replica.address.tls != "off"
 
 
 def _log(event: str, replica: str, level: int = logging.WARNING, **fields: str | int) -> None:
