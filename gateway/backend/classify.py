@@ -6,6 +6,7 @@ very different things, so the words decide. Each row was seen on a real server (
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -31,16 +32,36 @@ CONNECT_TIMEOUT_WORDS = (
     "tcp handshaker shutdown",
 )
 """gRPC's (1.85) for an attempt to connect that ran out of time, after and within TCP's part."""
-UNTRUSTED_WORDS = (
-    "CERTIFICATE_VERIFY_FAILED",
-    "Hostname Verification Check failed",
-    "missing selected ALPN",
-    "WRONG_VERSION_NUMBER",
+NOT_OURS = "Triton's certificate does not prove that it is ours"
+OTHER_AUTHORITY = (
+    f"{NOT_OURS}: an authority signed it that is not known here (SPEECH_TRITON_CA, or with "
+    "SPEECH_TRITON_TLS=system those of this machine)"
 )
-"""gRPC's for a server that cannot prove who it is, or that speaks no TLS with HTTP/2."""
+VERIFY_FAILED = "CERTIFICATE_VERIFY_FAILED"
 UNTRUSTED = (
-    "Triton's certificate does not prove that it is ours (SPEECH_TRITON_TLS, SPEECH_TRITON_CA, "
-    "SPEECH_TRITON_SERVER_NAME)"
+    (f"{VERIFY_FAILED}: certificate has expired", f"{NOT_OURS}: it has expired"),
+    (
+        f"{VERIFY_FAILED}: certificate is not yet valid",
+        f"{NOT_OURS}: it is not valid yet, by the clock of this machine",
+    ),
+    (f"{VERIFY_FAILED}: unsupported certificate purpose", f"{NOT_OURS}: it is not for a server"),
+    (f"{VERIFY_FAILED}: unable to get local issuer", OTHER_AUTHORITY),
+    (f"{VERIFY_FAILED}: self", OTHER_AUTHORITY),
+    (VERIFY_FAILED, f"{NOT_OURS} (SPEECH_TRITON_TLS, SPEECH_TRITON_CA)"),
+    (
+        "Hostname Verification Check failed",
+        f"{NOT_OURS}: it is for another name than the host or SPEECH_TRITON_SERVER_NAME",
+    ),
+    ("missing selected ALPN", "what answers at Triton's address has TLS, but no HTTP/2"),
+    ("WRONG_VERSION_NUMBER", "what answers at Triton's address has no TLS (SPEECH_TRITON_TLS)"),
+)
+"""gRPC's words (1.85) for a server that cannot prove who it is, and ours."""
+HUNG_UP = re.compile("failed to connect.*Socket closed")
+"""gRPC's for a server that took the connection and closed it, as one does that wants more of it."""
+WANTS_TLS = "Triton hangs up on whoever connects: it may want TLS (SPEECH_TRITON_TLS)"
+WANTS_A_CERTIFICATE = (
+    "Triton hangs up once TLS is there: it may want another certificate than it is shown "
+    "(SPEECH_TRITON_CLIENT_CERT, SPEECH_TRITON_CLIENT_KEY)"
 )
 
 
@@ -93,8 +114,8 @@ TABLE = (
         for words in CONNECT_TIMEOUT_WORDS
     ),
     *(
-        Row(grpc.StatusCode.UNAVAILABLE, words, BackendUnavailableError, UNTRUSTED, "untrusted")
-        for words in UNTRUSTED_WORDS
+        Row(grpc.StatusCode.UNAVAILABLE, words, BackendUnavailableError, message, "untrusted")
+        for words, message in UNTRUSTED
     ),
     Row(grpc.StatusCode.UNAVAILABLE, "", BackendUnavailableError, "Triton cannot be reached"),
     Row(ANY, "", BackendFailedError, "the speech model failed"),

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.backend.classify import classify
+from gateway.backend.classify import HUNG_UP, WANTS_A_CERTIFICATE, WANTS_TLS, classify
 from gateway.backend.contracts import read_contract
 from gateway.backend.statistics import Target
 from gateway.backend.stream import StreamCaller
@@ -208,6 +208,9 @@ class Replica:
         return self._channel.get_state() is grpc.ChannelConnectivity.READY
 
     def _located(self, error: SpeechError) -> SpeechError:
+        if HUNG_UP.search(error.detail):
+            message = WANTS_TLS if self.address.tls == "off" else WANTS_A_CERTIFICATE
+            return BackendUnavailableError(message, detail=error.detail)
         if not isinstance(error, NoConnectionError):
             return error
         message = (

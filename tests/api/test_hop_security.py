@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from fakes.door import server_credentials
 from fakes.relay import Relay
 from fakes.service import RunningService, message_of
 from fakes.triton import FakeTriton
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRET = "correct-horse-battery"  # noqa: S105
 RESTRICTED = f"triton-grpc-protocol-infer={SECRET}"
@@ -82,29 +85,43 @@ def test_a_certificate_of_another_name_is_refused(ours: Path, name: str) -> None
     ):
         refused = service.say()
 
-    assert "does not prove that it is ours" in message_of(refused, 503, "backend_unavailable")
+    assert "is for another name than" in message_of(refused, 503, "backend_unavailable")
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_with_mutual_tls_the_gateway_proves_who_it_is_too(ours: Path, *, is_known: bool) -> None:
-    mutual = server_credentials(ours, is_mutual=True)
-    shown = pair(ours) if is_known else {}
+def test_with_mutual_tls_the_gateway_proves_who_it_is_too(ours: Path) -> None:
+    with (
+        FakeTriton(credentials=server_credentials(ours, is_mutual=True)) as triton,
+        RunningService(triton, **private(ours), **pair(ours)) as service,
+    ):
+        assert service.say().status_code == 200
+
+
+@pytest.mark.parametrize("shows", [False, True], ids=["nothing", "another authority's"])
+def test_a_client_that_is_not_known_is_refused_and_told_so(
+    ours: Path, theirs: Path, *, shows: bool
+) -> None:
+    shown = pair(theirs) if shows else {}
 
     with (
-        FakeTriton(credentials=mutual) as triton,
+        FakeTriton(credentials=server_credentials(ours, is_mutual=True)) as triton,
         RunningService(triton, **private(ours), **shown) as service,
     ):
-        assert service.say().status_code == (200 if is_known else 503)
+        refused = service.say()
+        told = service.replicas()[triton.address]["last_error"]
+
+    message = message_of(refused, 503, "backend_unavailable")
+    assert message == told
+    assert "SPEECH_TRITON_CLIENT_CERT" in message
 
 
-def test_a_client_of_another_authority_is_refused(ours: Path, theirs: Path) -> None:
-    mutual = server_credentials(ours, is_mutual=True)
-
+def test_a_triton_that_wants_tls_is_said_to(ours: Path) -> None:
     with (
-        FakeTriton(credentials=mutual) as triton,
-        RunningService(triton, **private(ours), **pair(theirs)) as service,
+        FakeTriton(credentials=server_credentials(ours)) as triton,
+        RunningService(triton) as service,
     ):
-        assert service.say().status_code == 503
+        refused = service.say()
+
+    assert "may want TLS (SPEECH_TRITON_TLS)" in message_of(refused, 503, "backend_unavailable")
 
 
 def test_what_the_machine_trusts_is_trusted(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +167,7 @@ def test_an_address_that_is_somebody_elses_now_gets_no_secret(ours: Path, theirs
             assert service.say().status_code == 200
 
     assert refused.status_code == 503
-    assert "does not prove that it is ours" in state["last_error"]
+    assert "does not prove that it is ours: an authority signed it" in state["last_error"]
     assert other.door.metadata == []
     assert other.seen.started.count == 0
 
@@ -159,8 +176,9 @@ def test_a_server_without_tls_at_the_address_gets_no_secret(ours: Path) -> None:
     with FakeTriton() as plain:
         settings = private(ours, triton_metadata=RESTRICTED)
         with RunningService(plain, **settings) as service:
-            assert service.say().status_code == 503
+            refused = service.say()
 
+    assert "has no TLS" in message_of(refused, 503, "backend_unavailable")
     assert plain.door.metadata == []
 
 
@@ -208,7 +226,7 @@ def test_a_tunnel_without_http2_is_said_not_to_be_one(ours: Path) -> None:
     ):
         refused = service.say()
 
-    assert "does not prove that it is ours" in message_of(refused, 503, "backend_unavailable")
+    assert "has TLS, but no HTTP/2" in message_of(refused, 503, "backend_unavailable")
 
 
 def ended(folder: Path, protocol: str) -> ssl.SSLContext:
@@ -236,23 +254,39 @@ def test_plaintext_to_the_internet_is_refused(settings: dict[str, str], words: s
     assert SECRET not in message
 
 
-def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
-    certs.make(tmp_path, ["triton.internal"], datetime.now(timezone.utc) - timedelta(days=366))
+@pytest.mark.parametrize(
+    ("days", "words"), [(-366, "it has expired"), (1, "it is not valid yet, by the clock")]
+)
+def test_a_certificate_that_is_not_valid_now_is_refused(
+    days: int, words: str, ours: Path, tmp_path: Path
+) -> None:
+    """The gateway's own authority is good all the time."""
+    for name in ("ca.pem", "ca-key.pem"):
+        shutil.copy(ours / name, tmp_path / name)
+    made_on = datetime.now(timezone.utc) + timedelta(days=days)
+    certs.rotate(tmp_path, ["triton.internal"], made_on)
 
     with (
         FakeTriton(credentials=server_credentials(tmp_path)) as triton,
         RunningService(triton, **private(tmp_path)) as service,
     ):
-        assert service.say().status_code == 503
+        refused = service.say()
+        told = service.replicas()[triton.address]["last_error"]
+
+    message = message_of(refused, 503, "backend_unavailable")
+    assert message == told
+    assert words in message
 
 
-def test_after_a_rotation_old_and_new_pairs_go_together(tmp_path: Path) -> None:
-    now = datetime.now(timezone.utc)
-    certs.make(tmp_path, ["triton.internal"], now)
-    before = {name: Path(file).read_text("utf-8") for name, file in pair(tmp_path).items()}
-    certs.rotate(tmp_path, ["triton.internal"], now)
+def test_a_certificate_that_is_not_for_a_server_is_refused(ours: Path, tmp_path: Path) -> None:
+    for name in ("client.pem", "client-key.pem"):
+        shutil.copy(ours / name, tmp_path / name.replace("client", "server"))
+    settings = private(ours, triton_server_name="speech-gateway")
 
-    with FakeTriton(credentials=server_credentials(tmp_path, is_mutual=True)) as triton:
-        for shown in (before, pair(tmp_path)):
-            with RunningService(triton, **private(tmp_path), **shown) as service:
-                assert service.say().status_code == 200
+    with (
+        FakeTriton(credentials=server_credentials(tmp_path)) as triton,
+        RunningService(triton, **settings) as service,
+    ):
+        refused = service.say()
+
+    assert "it is not for a server" in message_of(refused, 503, "backend_unavailable")

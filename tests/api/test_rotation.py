@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,8 @@ from fakes.triton import FakeTriton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+PAIR = ("client_cert", "client_key")
 NOW = datetime.now(timezone.utc)
 
 
@@ -151,3 +152,16 @@ def test_a_pair_that_triton_does_not_take_changes_nothing_and_is_told(
         assert service.say().status_code == 200
 
     assert state == "ready"
+
+
+def test_old_and_new_pairs_go_together(ours: Path) -> None:
+    """So Tritons and gateways may be started anew one after the other."""
+    given = settings(ours)
+    old = {name: Path(given[f"triton_{name}"]).read_text("utf-8") for name in PAIR}
+    certs.rotate(ours, None, NOW)
+
+    with mutual(ours) as triton:
+        for shown in (old, {name: given[f"triton_{name}"] for name in PAIR}):
+            pair = {f"triton_{name}": value for name, value in shown.items()}
+            with RunningService(triton, **given | pair) as service:
+                assert service.say().status_code == 200

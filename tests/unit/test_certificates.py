@@ -117,6 +117,17 @@ def test_another_authority_is_named(pki: Path, side: Side) -> None:
         check_signed(of(pki, "ours", side), part(pki, "theirs/ca.pem"))
 
 
+@pytest.mark.parametrize("folder", ["ours", "theirs"])
+def test_two_authorities_may_stand_in_one_file(pki: Path, folder: str) -> None:
+    """As while one takes the other's place."""
+    both = Part(
+        "both.pem", b"".join((pki / f"{n}/ca.pem").read_bytes() for n in ("ours", "theirs"))
+    )
+
+    check_authority(both)
+    check_signed(of(pki, folder, "client"), both)
+
+
 def test_a_certificate_may_stand_for_itself(pki: Path) -> None:
     """GRPC takes it, too."""
     alone = part(pki, "ours/server.pem")
