@@ -16,6 +16,7 @@ from engine.server import EXIT_GRACE_SECONDS
 from engine.spec import EngineSpec
 from engine.workplace import Workplace
 from gateway.settings import Settings
+from gateway.speech.voice_file import load_voices
 
 FOLDER = Path(__file__).parents[2] / "engine" / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text("utf-8"))
@@ -92,6 +93,19 @@ def test_the_gateway_finds_each_triton_by_itself() -> None:
     gateway = find("Service", "gateway")["spec"]
     assert gateway["selector"].items() <= pod_of("gateway")["metadata"]["labels"].items()
     assert container("gateway")["ports"][0]["name"] == gateway["ports"][0]["targetPort"]
+
+
+def test_the_gateway_has_the_voices_of_the_file() -> None:
+    [made] = KUSTOMIZATION["configMapGenerator"]
+    [volume] = [each for each in pod_of("gateway")["spec"]["volumes"] if "configMap" in each]
+    mounts = {each["name"]: each["mountPath"] for each in container("gateway")["volumeMounts"]}
+    [name] = made["files"]
+    variables = gateway_variables()
+
+    assert volume["configMap"]["name"] == made["name"]
+    assert variables["SPEECH_VOICES_FILE"] == f"{mounts[volume['name']]}/{name}"
+    voices = load_voices(FOLDER / name, (variables["SPEECH_MODELS"],))
+    assert [voice.id for voice in voices["spark_tts"]] == ["bob"]
 
 
 def test_the_secrets_that_are_asked_for_are_those_of_the_example() -> None:
