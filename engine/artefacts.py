@@ -32,6 +32,7 @@ EDGE_BYTES = 2**20
 size: 4 GB of weights are checked in milliseconds, and what breaks off or is swapped is seen. A
 bit that turned over in the middle is not."""
 READ_BYTES = 2**22
+REMEDY = "remove it and run this again"
 
 log = logging.getLogger(__name__)
 
@@ -88,30 +89,52 @@ def sha256(path: Path) -> str:
     return found.hexdigest()
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a complete folder; raises EngineError for any other."""
+def read_manifest(folder: Path, made_by: str = "the step before") -> dict[str, Any]:
+    """Return the manifest of a complete folder that has its own name still.
+
+    Raises EngineError for any other, and for one that is not there; `made_by` is what makes it.
+    """
     if not folder.exists():
-        raise EngineError(f"{folder} is not there; the step that makes it comes first")
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        files: dict[str, Any] = manifest["files"]
-    except (FileNotFoundError, NotADirectoryError):
+        raise EngineError(f"{folder} is not there; first comes {made_by}")
+    manifest = check_manifest(folder, REMEDY)
+    if manifest["key"] != folder.name:
         raise EngineError(
-            f"{folder} has no {MANIFEST}, so it was not finished or not made here; "
-            "remove it and run this again"
-        ) from None
-    except (ValueError, KeyError, TypeError):
-        raise EngineError(
-            f"{folder / MANIFEST} cannot be read; remove the folder and run this again"
-        ) from None
+            f"{folder} was made as {manifest['key']}, so it holds something else than its name "
+            "says; give it that name back"
+        )
+    return manifest
+
+
+def check_manifest(folder: Path, remedy: str) -> dict[str, Any]:
+    """Return the manifest of a folder that may have moved, held against its files.
+
+    Raises EngineError, which ends in the `remedy`, where they are not what was made.
+    """
+    files, manifest = _read(folder, remedy)
     found = fingerprints(folder)
     for name in {**files, **found}:
         if files.get(name) != found.get(name):
             raise EngineError(
-                f"{folder} is not what was made: {_fault(name, files, found)}; "
-                "remove it and run this again"
+                f"{folder} is not what was made: {_fault(name, files, found)}; {remedy}"
             )
-    return dict(manifest)
+    return manifest
+
+
+def _read(folder: Path, remedy: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the files that a manifest lists, and all of it."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        listed, _ = manifest["files"].items(), manifest["key"]
+        files = {name: {key: entry[key] for key in ("bytes", "sha256")} for name, entry in listed}
+    except (FileNotFoundError, NotADirectoryError):
+        raise EngineError(
+            f"{folder} has no {MANIFEST}, so it was not finished or not made here; {remedy}"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EngineError(
+            f"{folder / MANIFEST} cannot be read as a manifest ({error!r}); {remedy}"
+        ) from error
+    return files, dict(manifest)
 
 
 def _fault(name: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
@@ -142,8 +165,7 @@ def make(
             manifest = read_manifest(folder)
             if manifest.get("made_of") != json.loads(json.dumps(made_of)):
                 raise EngineError(
-                    f"{folder} was made from something else (its {MANIFEST} says what); "
-                    "remove it and run this again"
+                    f"{folder} was made from something else (its {MANIFEST} says what); {REMEDY}"
                 )
             log.info("engine.already_made folder=%s", folder)
             return manifest

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.artefacts import check_space, digest_whole, make
+from engine.checkpoint import check_language_model
 from engine.errors import EngineError
 from engine.options import extra_arguments
 from engine.pruned_head import prune_head
@@ -91,8 +92,7 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
         read_vocabulary(llm)
     config = read_json(llm / "config.json")
     _check_precision(spec, llm, config)
-    if not any(llm.glob("*.safetensors")):
-        raise EngineError(f"{llm} has no weights (*.safetensors); is the checkpoint complete?")
+    check_language_model(llm)
     script = scripts.find(spec)
     made_of = {
         "weights": digest_whole(llm),

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine.checkpoint import BICODEC_WEIGHTS, check_checkpoint
 from engine.errors import EngineError
 from engine.llm import llm_spec, vllm_spec
 from engine.site import LOOK_AHEAD, MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
     from engine.site import Site
 
-NEEDED_FILES = (
-    "LLM/tokenizer.json",
-    "LLM/config.json",
-    "BiCodec/config.yaml",
-    "BiCodec/model.safetensors",
-    "wav2vec2-large-xlsr-53/config.json",
-)
 SAMPLE_RATE_HZ = "16000"
 
 SPOKEN_TOKENS = 60
@@ -61,10 +55,7 @@ def spark_specs(site: Site) -> tuple[ModelSpec, ...]:
             "model 'spark_tts' needs a checkpoint: --model-dir with the folder of Spark-TTS-0.5B"
         )
     folder = site.model_dir.resolve()
-    if missing := [name for name in NEEDED_FILES if not (folder / name).is_file()]:
-        raise EngineError(
-            f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
-        )
+    check_checkpoint(folder, needs_llm=site.llm in (TRANSFORMERS, VLLM))
     _check_windows(site)
     llm, room = _language_model(site, folder)
     stages = (*llm, _vocoder(site, folder), _audio_tokenizer(site, folder))
@@ -234,7 +225,7 @@ def _checkpoint(folder: Path) -> str:
 
     The names and places of all tensors and the first of their values, instead of gigabytes.
     """
-    weights = folder / "BiCodec" / "model.safetensors"
+    weights = folder / BICODEC_WEIGHTS
     with weights.open("rb") as file:
         head = file.read(HASHED_BYTES)
     return hashlib.sha256(head + str(weights.stat().st_size).encode()).hexdigest()[:16]

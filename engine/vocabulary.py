@@ -59,7 +59,8 @@ def read_vocabulary(llm: Path) -> Vocabulary:
 def _ids(tokenizer: dict[str, Any], llm: Path) -> dict[str, int]:
     try:
         ids = dict(tokenizer.get("model", {}).get("vocab", {}))
-        return ids | {token["content"]: token["id"] for token in tokenizer.get("added_tokens", ())}
+        ids |= {token["content"]: token["id"] for token in tokenizer.get("added_tokens", ())}
+        return {text: int(token_id) for text, token_id in ids.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EngineError(
             f"{llm / 'tokenizer.json'} is no tokenizer of the Hub's format ({error!r}); take it "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.artefacts import digest_whole, read_manifest
 from engine.build import build
+from engine.checkpoint import check_checkpoint
 from engine.convert import Scripts, convert, prune
 from engine.download import SPARK_TTS_FILES, Source, download
-from engine.errors import EngineError
-from engine.spark import NEEDED_FILES
+from engine.spec import MODEL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +33,7 @@ class Workplace:
         cls, folder: Path, spec: EngineSpec, model_dir: Path, scripts: Scripts
     ) -> Workplace:
         """Return one whose spec is of the weights in `model_dir`; raises EngineError for others."""
-        if missing := [name for name in NEEDED_FILES if not (model_dir / name).is_file()]:
-            raise EngineError(
-                f"{model_dir} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"
-            )
+        check_checkpoint(model_dir)
         revision = f"local-{digest_whole(model_dir / 'LLM')}"
         own = replace(spec, model=model_dir.resolve().name, revision=revision)
         return cls(folder, own, model_dir, scripts)
@@ -77,11 +75,24 @@ class Workplace:
     def convert(self) -> None:
         """Make the checkpoint of the weights, unless it is there."""
         if self.model_dir is None:
-            read_manifest(self.weights)
+            read_manifest(self.weights, self._step("download"))
         if self.spec.pruned_head:
             prune(self.weights / "LLM", self.llm)
         convert(self.spec, self.llm, self.checkpoint, self.scripts)
 
     def build(self) -> None:
         """Make the engine of the checkpoint, unless it is there."""
+        read_manifest(self.checkpoint, self._step("convert"))
         build(self.spec, self.checkpoint, self.engine)
+
+    def _step(self, name: str) -> str:
+        """Return the step, with the command that does it."""
+        work = shlex.quote(str(self.folder))
+        if name != "download":
+            return f"`python -m engine {name} --work {work}`, with the same options"
+        spec = self.spec
+        # Of other repositories `download` takes all files, unless it is told which.
+        patterns = SPARK_TTS_FILES if spec.model != MODEL else ()
+        allowed = "".join(f" --allow {shlex.quote(pattern)}" for pattern in patterns)
+        source = shlex.quote(f"{spec.model}@{spec.revision}")
+        return f"`python -m engine download --work {work} {source}{allowed}`"

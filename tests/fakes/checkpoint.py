@@ -13,12 +13,23 @@ if TYPE_CHECKING:
 
 FIRST_SEMANTIC_ID = 40
 ROWS = 8300
-FILES = (
-    "BiCodec/config.yaml",
-    "BiCodec/model.safetensors",
-    "wav2vec2-large-xlsr-53/config.json",
-    "config.yaml",
-)
+WEIGHT_BYTES = 3_000_000
+FILES = {
+    "BiCodec/config.yaml": "audio_tokenizer: {mel_params: {}, encoder: {}, decoder: {}, "
+    "quantizer: {}, speaker_encoder: {}, prenet: {}}",
+    "wav2vec2-large-xlsr-53/config.json": "{}",
+    "wav2vec2-large-xlsr-53/preprocessor_config.json": "{}",
+    "config.yaml": "sample_rate: 16000",
+}
+
+
+def write_weights(path: Path, size: int = 1000, seed: int = 0) -> None:
+    """Write a safetensors file of that many bytes, with one tensor of noise."""
+    data = np.random.default_rng(seed).bytes(size - 8 - 120)
+    noise = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
+    header = json.dumps({"noise": noise}).encode().ljust(120)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
 
 
 def write_llm(folder: Path, change: Callable[[dict[str, int]], object] | Any = None) -> None:
@@ -38,9 +49,8 @@ def write_llm(folder: Path, change: Callable[[dict[str, int]], object] | Any = N
 def write_checkpoint(folder: Path) -> None:
     """Write all that Spark-TTS's models look for, with weights of noise."""
     write_llm(folder / "LLM")
-    noise = np.random.default_rng(0).bytes(3_000_000)
-    (folder / "LLM" / "model.safetensors").write_bytes(noise)
-    for name in FILES:
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(name.encode())
+    write_weights(folder / "LLM" / "model.safetensors", WEIGHT_BYTES)
+    for part in ("BiCodec", "wav2vec2-large-xlsr-53"):
+        write_weights(folder / part / "model.safetensors")
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ import pytest
 
 from engine.artefacts import (
     EDGE_BYTES,
+    check_manifest,
     check_space,
     digest,
     digest_whole,
@@ -102,9 +103,9 @@ def test_what_a_killed_run_has_left_is_removed_and_that_of_others_is_not(tmp_pat
     assert {path.name for path in tmp_path.glob("*.part")} == others
 
 
-@pytest.mark.parametrize("change", [swap, replace])
+@pytest.mark.parametrize("replaces", [swap, replace])
 def test_the_old_folder_is_there_until_the_new_one_is_whole(
-    tmp_path: Path, change: Callable[[Path, Callable[[Path], object]], None]
+    tmp_path: Path, replaces: Callable[[Path, Callable[[Path], object]], None]
 ) -> None:
     def write_anew(part: Path) -> None:
         assert (tmp_path / "x" / "sub" / "a").is_file()
@@ -112,7 +113,7 @@ def test_the_old_folder_is_there_until_the_new_one_is_whole(
 
     make(tmp_path / "x", MADE_OF, write)
 
-    change(tmp_path / "x", write_anew)
+    replaces(tmp_path / "x", write_anew)
 
     assert {path.name for path in (tmp_path / "x").iterdir()} == {"b"}
     assert {path.name for path in tmp_path.iterdir()} == {"x", ".x.lock"}
@@ -125,6 +126,11 @@ def test_a_writer_that_can_goes_on_with_what_is_left(tmp_path: Path) -> None:
     manifest = make(tmp_path / "x", MADE_OF, write, goes_on=True)
 
     assert set(manifest["files"]) == {"earlier", "sub/a"}
+
+
+def change(folder: Path, **values: object) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **values}))
 
 
 SPOILERS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -141,6 +147,13 @@ SPOILERS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "half a manifest": (lambda x: (x / "manifest.json").write_text('{"files'), "cannot be read"),
     "another manifest": (lambda x: (x / "manifest.json").write_text("[]"), "cannot be read"),
+    "files without sizes": (lambda x: change(x, files={"sub/a": {"sha256": "0"}}), "('bytes')"),
+    "files that are none": (lambda x: change(x, files=["sub/a"]), "cannot be read as a manifest"),
+    "a file that is none": (lambda x: change(x, files={"sub/a": None}), "cannot be read as a mani"),
+    "no key": (
+        lambda x: (x / "manifest.json").write_text('{"files": {}}'),
+        "cannot be read as a manifest (KeyError('key'))",
+    ),
 }
 
 
@@ -158,6 +171,20 @@ def test_a_folder_that_was_changed_is_never_used(tmp_path: Path, case: str) -> N
             use()
         assert words in str(caught.value)
         assert "run this again" in str(caught.value)
+
+
+def test_a_folder_that_was_renamed_is_not_what_its_name_says(tmp_path: Path) -> None:
+    make(tmp_path / "x", MADE_OF, write)
+    (tmp_path / "x").rename(tmp_path / "y")
+
+    with pytest.raises(EngineError, match="y was made as x, so it holds something else"):
+        read_manifest(tmp_path / "y")
+    assert check_manifest(tmp_path / "y", "make it again")["key"] == "x"
+
+
+def test_a_folder_that_is_not_there_names_what_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"x is not there; first comes cooking$"):
+        read_manifest(tmp_path / "x", "cooking")
 
 
 def test_a_folder_made_of_something_else_is_refused(tmp_path: Path) -> None:

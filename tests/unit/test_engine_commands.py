@@ -74,6 +74,29 @@ def test_a_dry_run_of_one_step_prints_its_command(builder: Builder, command: str
 
 
 @pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [
+        ("convert", [], " SparkAudio/Spark-TTS-0.5B@main`"),
+        ("convert", ["--repository", "me/mine", "--revision", "v1"], " me/mine@v1 --allow 'LLM/*'"),
+        ("build", [], "`, with the same options"),
+    ],
+)
+def test_a_step_without_the_one_before_names_that_ones_command(
+    builder: Builder, command: str, options: list[str], words: str
+) -> None:
+    before = {"convert": "download", "build": "convert"}[command]
+
+    done = builder.run(command, *options)
+
+    assert done.returncode == 1
+    assert f" is not there; first comes `python -m engine {before} --work {builder.work}" in (
+        done.stderr
+    )
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--dtype", "float16"], "error: dtype 'float16' is not allowed"),

@@ -141,7 +141,7 @@ def test_killed_in_the_download_it_never_uses_what_is_half(builder: Builder, hub
     assert builder.made() == set()
     convert = builder.run("convert")
     assert convert.returncode == 1
-    assert "@main is not there; the step that makes it comes first" in convert.stderr
+    assert "@main is not there; first comes `python -m engine download --work " in convert.stderr
 
     done = builder.run("all")
 

@@ -102,7 +102,7 @@ def test_weights_that_break_off_are_refused(llm: Path, tmp_path: Path) -> None:
     path = llm / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
 
-    with pytest.raises(EngineError, match=r"no whole safetensors file \(it ends 5 bytes early\)"):
+    with pytest.raises(EngineError, match=r"model\.safetensors has \d+ bytes, its header says "):
         prune_head(llm, tmp_path)
 
 

@@ -7,7 +7,7 @@ import pytest
 from engine.catalogue import find_specs
 from engine.errors import EngineError
 from engine.site import Site
-from engine.spark import NEEDED_FILES
+from fakes.checkpoint import write_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """Give a folder with the files that a checkpoint needs."""
-    for name in NEEDED_FILES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    write_checkpoint(tmp_path)
     return tmp_path
 
 

@@ -14,7 +14,8 @@ from engine.catalogue import find_specs
 from engine.errors import EngineError
 from engine.render import model_config, model_source
 from engine.site import Site
-from engine.spark import NEEDED_FILES, Room
+from engine.spark import Room
+from fakes.checkpoint import write_checkpoint, write_weights
 from fakes.engine_folder import write_engine
 from fakes.spark import TOKENS
 from speech_backend.prompts import Prompter, check_room
@@ -29,11 +30,8 @@ STAGES = ["llm", "vocoder", "audio_tokenizer"]
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """Give a folder with the files that a checkpoint needs."""
-    for name in NEEDED_FILES:
-        path = tmp_path / "Spark-TTS-0.5B" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
     folder = tmp_path / "Spark-TTS-0.5B"
+    write_checkpoint(folder)
     (folder / "LLM" / "config.json").write_text('{"vocab_size": 166000}', encoding="utf-8")
     return folder
 
@@ -76,7 +74,7 @@ def test_other_weights_have_another_name(checkpoint: Path) -> None:
         return {spec.parameters.get("checkpoint") for spec in specs if spec.name != "llm"}
 
     before = names()
-    (checkpoint / "BiCodec" / "model.safetensors").write_bytes(b"other weights")
+    write_weights(checkpoint / "BiCodec" / "model.safetensors", seed=1)
 
     assert len(before) == len(names()) == 1
     assert before != names()
