@@ -78,8 +78,8 @@ def check_engine(spec: EngineSpec, engine: Path) -> None:
             )
     _check_built_on(spec, engine, config)
     files = [engine / f"rank{rank}.engine" for rank in range(spec.world_size)]
-    if missing := [path.name for path in files if not path.is_file()]:
-        raise EngineError(f"{engine} lacks {', '.join(missing)}; build it again")
+    if missing := [path.name for path in files if not path.is_file() or not path.stat().st_size]:
+        raise EngineError(f"{engine} lacks {', '.join(missing)}, or they are empty; build it again")
 
 
 def expected_config(spec: EngineSpec) -> dict[str, Any]:
@@ -104,8 +104,9 @@ def built_on(config: dict[str, Any]) -> str | None:
 
     It is the tool's word for it: `L4`, `A100-SXM-80GB`, `Tesla-T4`.
     """
-    parallel = config.get("build_config", {}).get("auto_parallel_config") or {}
-    key = parallel.get("cluster_key")
+    key: Any = config
+    for name in ("build_config", "auto_parallel_config", "cluster_key"):
+        key = key.get(name) if isinstance(key, dict) else None
     return None if key is None else str(key)
 
 

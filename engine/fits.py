@@ -1,4 +1,4 @@
-"""Says whether engines fit the machine that is to serve them, before Triton fails in its words."""
+"""Says whether what a repository names is whole and for this machine, before Triton fails."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.build import built_on
+from engine.checkpoint import check_checkpoint
 from engine.convert import installed_version
 from engine.errors import EngineError
 from engine.gpu import find_gpus, is_named
 from engine.render import CONFIG, read_config
 from engine.spec import CAPABILITIES
-from engine.tensorrtllm import BACKEND
+from engine.tensorrtllm import BACKEND, read_engine
 from engine.vocabulary import read_json
 
 if TYPE_CHECKING:
@@ -27,20 +28,32 @@ def check_engines(repository: Path, models: Iterable[str]) -> None:
             _check(Path(engine))
 
 
-def _check(engine: Path) -> None:
-    config = read_json(engine / "config.json")
-    made_by, here = config.get("version"), installed_version()
+def check_checkpoints(repository: Path, models: Iterable[str]) -> None:
+    """Raise EngineError for a checkpoint that a repository's models read and that is not whole."""
+    needs_llm: dict[str, bool] = {}
+    for model in models:
+        parameters = read_config(repository / model / CONFIG).get("parameters", {})
+        if folder := parameters.get("model_dir", {}).get("string_value"):
+            # Of these models only the language model has an engine to name.
+            needs_llm[folder] = needs_llm.get(folder, False) or "engine" in parameters
+    for folder, needed in needs_llm.items():
+        check_checkpoint(Path(folder), needs_llm=needed)
+
+
+def _check(folder: Path) -> None:
+    engine, here = read_engine(folder), installed_version()
+    engine.release()
     # The backend needs no TensorRT-LLM in Python, though NVIDIA's images have both.
-    if here is not None and made_by != here:
+    if here is not None and engine.version != here:
         raise EngineError(
-            f"{engine} was built by TensorRT-LLM {made_by}, here is {here}, and an engine runs "
-            "only in the release that built it; serve it in that image, or build it in this one"
+            f"{folder} was built by TensorRT-LLM {engine.version}, here is {here}, and an engine "
+            "runs only in the release that built it; serve it in that image, or build it here"
         )
-    noted, gpus = built_on(config) or "", find_gpus()
+    noted, gpus = built_on(read_json(folder / "config.json")) or "", find_gpus()
     gpu = next((word for word in CAPABILITIES if is_named(noted, word)), None)
     if gpu is not None and not any(is_named(found.name, gpu) for found in gpus):
         there = ", ".join(found.name for found in gpus)
         raise EngineError(
-            f"{engine} was built on {gpu}, here there is {there}, and an engine runs only "
+            f"{folder} was built on {gpu}, here there is {there}, and an engine runs only "
             "on the GPU that it was built for; build it here"
         )

@@ -12,8 +12,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.artefacts import MANIFEST, check_manifest
 from engine.errors import EngineError
-from engine.spec import release_of
+from engine.spec import IMAGES, release_of
+from engine.vocabulary import read_json
 from speech_wire import GENERATION_INPUTS, GENERATION_OUTPUTS, ModelSpec, Queue, TensorSpec
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 MODEL = "tensorrt_llm"
 ENGINE_FILES = ("config.json", "rank0.engine")
 BACKEND = "tensorrtllm"
-AFTER_LAST = (1, 3)
+KNOWN = frozenset(release_of(version) for version in IMAGES.values())
 """The releases after 1.2 have no engines any more."""
 
 OLD_NAMES = ("random_seed", "min_length")
@@ -94,41 +96,67 @@ class Engine:
     def release(self) -> Release:
         """Return what its release wants; raises EngineError for one that is not known."""
         version = release_of(self.version)
-        known = [release for release in RELEASES if release.since <= version < AFTER_LAST]
-        if not known:
+        if version not in KNOWN:
+            known = ", ".join(f"{major}.{minor}" for major, minor in sorted(KNOWN))
             raise EngineError(
-                f"{self.folder} was built by TensorRT-LLM {self.version}; 0.17 to 1.2 are known"
+                f"{self.folder} was built by TensorRT-LLM {self.version}, known are {known}; build "
+                "it in the image of one of these"
             )
-        return known[-1]
+        return [release for release in RELEASES if release.since <= version][-1]
 
 
 def read_engine(folder: Path) -> Engine:
-    """Read the configuration that lies beside the engine.
+    """Read the configuration that lies beside the engine, and its manifest, where it has one.
 
-    Raises EngineError where there is no engine, or one that cannot speak.
+    Raises EngineError where there is no engine, or one that is not whole or cannot speak.
     """
+    _check_files(folder)
+    config = read_json(folder / "config.json")
+    try:
+        model, build = config["pretrained_config"], config["build_config"]
+        engine = Engine(
+            folder.resolve(),
+            _text(config, "version"),
+            _count(model, "vocab_size"),
+            _count(build, "max_batch_size"),
+            _count(build, "max_seq_len"),
+            _count(build, "max_num_tokens"),
+        )
+        _check_build(folder, model, build)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"{folder}/config.json is no configuration of an engine: {error!r}; build it again"
+        ) from error
+    return engine
+
+
+def _check_files(folder: Path) -> None:
     if missing := [name for name in ENGINE_FILES if not (folder / name).exists()]:
         raise EngineError(
             f"{folder} is no engine of TensorRT-LLM: it lacks {', '.join(missing)}; "
             "--engine-dir is the folder that trtllm-build wrote"
         )
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        build = config["build_config"]
-        engine = Engine(
-            folder.resolve(),
-            config["version"],
-            config["pretrained_config"]["vocab_size"],
-            build["max_batch_size"],
-            build["max_seq_len"],
-            build["max_num_tokens"],
-        )
-        _check_build(folder, config["pretrained_config"], build)
-    except (KeyError, TypeError, ValueError) as error:
+    # What trtllm-build wrote on its own has none.
+    if (folder / MANIFEST).exists():
+        check_manifest(folder, "build it again")
+    if not (folder / ENGINE_FILES[1]).stat().st_size:
         raise EngineError(
-            f"{folder}/config.json is no configuration of an engine: {error!r}"
-        ) from error
-    return engine
+            f"{folder} is no whole engine: {ENGINE_FILES[1]} is empty; build it again"
+        )
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    text = values[name]
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {json.dumps(text)}")
+    return text
+
+
+def _count(values: Mapping[str, Any], name: str) -> int:
+    count = values[name]
+    if type(count) is not int or count < 1:
+        raise ValueError(f"{name} is {json.dumps(count)}")
+    return count
 
 
 def _check_build(folder: Path, model: Mapping[str, Any], build: Mapping[str, Any]) -> None:

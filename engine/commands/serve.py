@@ -19,7 +19,7 @@ from engine.commands.server import (
 )
 from engine.commands.values import seconds
 from engine.errors import EngineError
-from engine.fits import check_engines
+from engine.fits import check_checkpoints, check_engines
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
 from engine.render import rendered_models
 from engine.server import Conduct, Listen, TritonServer
@@ -139,6 +139,7 @@ def _server(
         repository = options.repository
         models = _choose(repository, options.model)
         check_own_stubs(repository, models)
+        check_checkpoints(repository, models)
     else:
         repository = this_run.folder / "repository"
         models = render_models(options, listen.grpc_address(), repository)

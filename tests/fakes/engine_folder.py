@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_engine(folder: Path, version: str = "0.17.0.post1", **changed: Any) -> Path:
-    """Write the configuration of an engine of Spark-TTS's, built on an L4, and an empty engine.
+    """Write the configuration of an engine of Spark-TTS's, built on an L4, and some engine.
 
     `changed` replaces values of it, wherever they stand.
     """
@@ -36,7 +36,7 @@ def write_engine(folder: Path, version: str = "0.17.0.post1", **changed: Any) ->
         part.update({name: value for name, value in changed.items() if name in part})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (folder / "rank0.engine").touch()
+    (folder / "rank0.engine").write_bytes(b"engine")
     return folder
 
 

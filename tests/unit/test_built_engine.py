@@ -30,6 +30,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
         ("convert_checkpoint.py=short", "ended without writing rank0.safetensors"),
         ("trtllm-build=other", "its build_config.max_num_tokens is 8192, the spec's 32768"),
         ("trtllm-build=short", "lacks rank0.engine"),
+        ("trtllm-build=empty", "lacks rank0.engine, or they are empty"),
         ("convert_checkpoint.py=plain", 'has quant_algo null, not "W8A16"'),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_stop_while_rendering_is_a_stop(tmp_path: Path, environment: dict[str,
     model_dir, engine_dir = tmp_path / "Spark-TTS-0.5B", tmp_path / "engine"
     write_checkpoint(model_dir)
     engine_dir.mkdir()
-    (engine_dir / "rank0.engine").touch()
+    (engine_dir / "rank0.engine").write_bytes(b"engine")
     os.mkfifo(engine_dir / "config.json")
     options = ["--model", "spark_tts", "--model-dir", str(model_dir), "--llm", "tensorrtllm"]
     process = subprocess.Popen(

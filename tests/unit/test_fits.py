@@ -63,6 +63,26 @@ def test_an_engine_that_does_not_fit_is_known_before_triton_starts(
     assert found.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "content", "words"),
+    [
+        ("work/engine/L4-*/rank0.engine", b"", "rank0.engine has 0 bytes, not 6000; build it agai"),
+        ("work/engine/L4-*/manifest.json", b"{}", "manifest.json cannot be read as a manifest (Ke"),
+        ("Spark*/BiCodec/model.safetensors", b"", "model.safetensors is no safetensors file (0 by"),
+    ],
+)
+def test_what_broke_after_it_was_rendered_is_known_before_triton_starts(
+    builder: Builder, pattern: str, content: bytes, words: str
+) -> None:
+    (path,) = builder.work.parent.glob(pattern)
+    path.write_bytes(content)
+
+    found = serve(builder)
+
+    assert words in found
+    assert found.count("\n") == 1
+
+
 @pytest.mark.parametrize("version", ["0.17.0.post1", None], ids=["the same", "none in Python"])
 def test_an_engine_that_fits_is_served(builder: Builder, version: str | None) -> None:
     assert "Triton was asked" in serve(builder, version=version)

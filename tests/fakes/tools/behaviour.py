@@ -3,7 +3,8 @@
 They run as programs of their own, outside the project's environment. STAND_IN is `TOOL=MISHAP`:
 `fail` ends with 7 after some words, `hang` writes half and waits, and ends with 9 on SIGTERM,
 `worker` does so, too, and has a process of its own that writes on and on,
-`short` ends well without weights, `other` makes something else, `plain` does not quantize.
+`short` ends well without weights, `empty` with a file of nothing, `other` makes something else,
+`plain` does not quantize.
 """
 
 from __future__ import annotations

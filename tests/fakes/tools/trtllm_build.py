@@ -37,7 +37,7 @@ def main() -> None:
     Path(options.output_timing_cache).write_bytes(b"times of kernels")
     print("this sees the GPUs", os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
     for rank in range(converted["mapping"]["world_size"] if kind != "short" else 0):
-        (output / f"rank{rank}.engine").write_bytes(b"engine" * 1000)
+        (output / f"rank{rank}.engine").write_bytes(b"engine" * 1000 * (kind != "empty"))
     print("Total time of building all engines: 00:00:02")
 
 
