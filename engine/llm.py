@@ -17,6 +17,7 @@ from speech_wire import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+MODEL = "llm"
 MAX_RUNNING = "128"
 """The largest batch; more requests wait."""
 
@@ -68,7 +69,7 @@ def _spec(model_dir: Path, parameters: dict[str, str]) -> ModelSpec:
             "`python -m engine fixture` writes one of random weights"
         )
     return ModelSpec(
-        name="llm",
+        name=MODEL,
         inputs=OWN_GENERATION_INPUTS,
         outputs=GENERATION_OUTPUTS,
         # Only so that tensors have tensorrt_llm's batch dimension: a request is one sequence.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 TRANSFORMERS = "transformers"
 VLLM = "vllm"
 TENSORRTLLM = "tensorrtllm"
+LANGUAGE_MODELS = (TRANSFORMERS, VLLM, TENSORRTLLM)
 """The three language models that are rendered here; any other name is that of a model which is in
 the repository already."""
 

@@ -7,8 +7,16 @@ from pathlib import Path
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.commands.values import positive
+from engine.language_models import check_language_model, check_no_other
 from engine.render import model_source, render_model
-from engine.site import MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM, Site
+from engine.site import (
+    LANGUAGE_MODELS,
+    MAX_SEQUENCE_TOKENS,
+    TENSORRTLLM,
+    TRANSFORMERS,
+    VLLM,
+    Site,
+)
 
 SITE_OPTIONS = (
     "model_dir",
@@ -125,7 +133,10 @@ def render_models(options: argparse.Namespace, triton_address: str, repository: 
     if "instances" in given:
         given["instances"] = dict(given["instances"])
     site = Site(triton_address=triton_address, **given)
+    if site.llm not in LANGUAGE_MODELS:
+        check_language_model(repository, site.llm)
     specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
+    check_no_other(repository, specs)
     for spec in specs:
         source = model_source(spec.name) if spec.backend == "python" else None
         print(render_model(spec, source, repository))

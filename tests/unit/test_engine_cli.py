@@ -65,6 +65,19 @@ def test_an_unknown_model_ends_with_1_and_names_those_there_are(
     )
 
 
+def test_serve_knows_no_language_model_but_those_that_it_renders(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    write_checkpoint(tmp_path / "spark")
+    options = ["--model", "spark_tts", "--model-dir", "spark", "--llm", "foo"]
+
+    done = engine(tmp_path, "serve", *options, env=environment)
+
+    assert done.returncode == 1
+    words = "error: --llm foo is not known: there are transformers, vllm, tensorrtllm, and"
+    assert done.stderr.startswith(words)
+
+
 def test_a_taken_port_ends_with_1_and_is_named(tmp_path: Path, environment: dict[str, str]) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
