@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import replace
-from engine.build import build_command
+from engine.artefacts import read_manifest, replace
+from engine.build import build_command, check_engine
 from engine.catalogue import find_specs
 from engine.commands.specs import read_workplace, say_pinned, spec_options
 from engine.convert import check_version, convert_command
@@ -19,7 +19,7 @@ from engine.spark import Room
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from engine.spec import EngineSpec
@@ -32,6 +32,7 @@ DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 DOWNLOAD_GB = 4.0
 """Of Spark-TTS-0.5B: 2.03 GB language model in float32, the codec, wav2vec2."""
 RENDERED = ("tensorrt_llm", "vocoder", "audio_tokenizer", "spark_tts")
+UNUSABLE = " (there, but it cannot be used: "
 IMAGE_GB = {"25.02": 28, "25.05": 17, "26.07": 14}
 
 
@@ -50,14 +51,18 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Do what is not done yet, and print the folders of weights, engine and repository."""
+def run(options: argparse.Namespace) -> int:
+    """Do what is not done yet, and print the folders of weights, engine and repository.
+
+    A dry run returns 1 where it finds something that cannot be used.
+    """
     place = read_workplace(options)
     _check_servable(place.spec)
     if options.dry_run:
-        for line in plan(place):
+        states = states_of(place)
+        for line in plan(place, states):
             print(line)
-        return
+        return 1 if any(state.startswith(UNUSABLE) for state in states.values()) else 0
     if not place.engine.exists():
         # Better known now than after four gigabytes.
         check_gpu(place.spec)
@@ -70,6 +75,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"weights: {place.weights}")
     print(f"engine: {place.engine}")
     print(f"repository: {place.repository}")
+    return 0
 
 
 def _check_servable(spec: EngineSpec) -> None:
@@ -106,22 +112,51 @@ def render(place: Workplace, triton_address: str, device: str) -> None:
     replace(place.repository, write)
 
 
-def plan(place: Workplace) -> Iterator[str]:
+def states_of(place: Workplace) -> dict[Path, str]:
+    """Return what is to be said of each folder: nothing, that it is there, or that it is broken."""
+    checks: dict[Path, Callable[[], object]] = {
+        # Those that lie elsewhere have been looked at.
+        place.weights: lambda: place.model_dir or read_manifest(place.weights),
+        place.checkpoint: lambda: read_manifest(place.checkpoint),
+        place.engine: lambda: _check_engine(place),
+    }
+    states = {folder: _looked_at(folder, check) for folder, check in checks.items()}
+    anew = " (there, rendered anew)" if place.repository.exists() else ""
+    return {**states, place.repository: anew}
+
+
+def _check_engine(place: Workplace) -> None:
+    read_manifest(place.engine)
+    check_engine(place.spec, place.engine)
+
+
+def _looked_at(folder: Path, check: Callable[[], object]) -> str:
+    if not folder.exists():
+        return ""
+    try:
+        check()
+    except EngineError as error:
+        return f"{UNUSABLE}{error})"
+    return " (there already)"
+
+
+def plan(place: Workplace, states: Mapping[Path, str]) -> Iterator[str]:
     """Yield in lines what would be done, in which image, with which commands, and how large."""
     spec = place.spec
     size = f", {IMAGE_GB[spec.image]} GB" if spec.image in IMAGE_GB else ""
     yield f"image: {spec.container} (TensorRT-LLM {spec.trtllm_version}{size}), on {spec.gpu}"
-    yield _state("download", place.weights, DOWNLOAD_GB)
+    yield f"download: {place.weights}, about {DOWNLOAD_GB:.1f} GB{states[place.weights]}"
     yield f"  {spec.model} at {spec.revision} ({', '.join(SPARK_TTS_FILES)})"
     checkpoint_gb = _checkpoint_gb(place)
-    yield _state("convert", place.checkpoint, checkpoint_gb)
+    about = f", about {checkpoint_gb:.1f} GB"
+    yield f"convert: {place.checkpoint}{about}{states[place.checkpoint]}"
     script = place.scripts.find(spec)
     yield f"  {shlex.join(convert_command(spec, place.llm, place.checkpoint, script))}"
     yield f"  writes config.json, {_ranks(spec, 'safetensors')}"
-    yield _state("build", place.engine, checkpoint_gb)
+    yield f"build: {place.engine}{about}{states[place.engine]}"
     yield f"  {shlex.join(build_command(spec, place.checkpoint, place.engine))}"
     yield f"  writes config.json, model.cache, {_ranks(spec, 'engine')}"
-    yield _state("render", place.repository, None)
+    yield f"render: {place.repository}{states[place.repository]}"
     yield f"  writes config.pbtxt of {', '.join(RENDERED)}, model.py of all but the first"
     yield f"then: python -m engine serve --repository {shlex.quote(str(place.repository))}"
     yield "each folder is written beside, as .NAME.….part, and renamed when it is complete"
@@ -130,11 +165,6 @@ def plan(place: Workplace) -> Iterator[str]:
 
 def _ranks(spec: EngineSpec, kind: str) -> str:
     return ", ".join(f"rank{rank}.{kind}" for rank in range(spec.world_size))
-
-
-def _state(step: str, folder: Path, size_gb: float | None) -> str:
-    size = "" if size_gb is None else f", about {size_gb:.1f} GB"
-    return f"{step}: {folder}{size}{' (there already)' if folder.exists() else ''}"
 
 
 def _checkpoint_gb(place: Workplace) -> float:

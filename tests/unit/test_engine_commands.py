@@ -44,7 +44,33 @@ def test_a_dry_run_says_what_is_there(builder: Builder) -> None:
 
     done = builder.run("all", "--dry-run", *local)
 
-    assert done.stdout.count("(there already)") == 4
+    assert done.returncode == 0
+    assert done.stdout.count("(there already)") == 3
+    assert done.stdout.count("(there, rendered anew)") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        ("checkpoint", "rank0.safetensors", "rank0.safetensors has 9 bytes, not 1500000; remove"),
+        ("engine", "rank0.engine", "rank0.engine has 9 bytes, not 6000; remove it and run this"),
+        ("engine", "manifest.json", "manifest.json cannot be read as a manifest (JSONDecodeError"),
+    ],
+)
+def test_a_dry_run_looks_at_what_is_there(
+    builder: Builder, kind: str, name: str, words: str
+) -> None:
+    local = ["--model-dir", str(builder.model_dir)]
+    builder.run("all", *local)
+    (broken,) = builder.work.glob(f"{kind}/[!.]*/{name}")
+    broken.write_bytes(b"truncated")
+
+    done = builder.run("all", "--dry-run", *local)
+
+    assert done.returncode == 1
+    assert f" (there, but it cannot be used: {broken.parent}" in done.stdout
+    assert words in done.stdout
+    assert done.stdout.count("(there already)") == 2
 
 
 def test_the_files_that_a_dry_run_names_are_those_that_are_written(builder: Builder) -> None:
@@ -151,7 +177,7 @@ def write_pruned_source(model_dir: Path) -> None:
 
 
 def test_a_work_folder_without_permission_is_named(builder: Builder) -> None:
-    builder.work = builder.work.parent / "machine" / "gpus" / "work"
+    builder.work = builder.work.parent / "machine" / "gpus" / "work"  # "gpus" is a file
 
     done = builder.run("all", "--model-dir", str(builder.model_dir))
 
