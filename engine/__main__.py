@@ -21,7 +21,7 @@ from engine.commands import (
     serve,
     verify,
 )
-from engine.errors import EngineError, ServerDiedError
+from engine.errors import EngineError, ServerDiedError, in_words
 from engine.tool import KILLED_BY_SIGNAL, ToolError
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except (EngineError, OSError) as error:
+    except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        print(f"error: {in_words(error)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return KILLED_BY_SIGNAL + signal.SIGINT

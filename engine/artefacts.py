@@ -192,6 +192,7 @@ def replace(folder: Path, write: Callable[[Path], object]) -> None:
 
 def swap(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew; readers see the old one or the new one, never half."""
+    _check_writable(folder.parent)
     part = _fresh(folder)
     write(part)
     if not folder.exists():
@@ -227,7 +228,7 @@ def _check_writable(folder: Path) -> None:
     except OSError as error:
         raise EngineError(
             f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
-            "another folder with --work"
+            "another folder"
         ) from error
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from engine.artefacts import read_manifest
 from engine.commands.specs import add_work, say_pinned
 from engine.download import SPARK_TTS_FILES, Source, download
 from engine.spec import MODEL
 
-NAME = re.compile(r"[\w.-]+/[\w.-]+(@.+)?")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = re.compile(r"\w[\w.-]*/[\w.-]+(@.+)?")
 
 
 def add(commands: Any) -> None:
@@ -39,7 +43,10 @@ def add(commands: Any) -> None:
 
 def _name(text: str) -> str:
     if not NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no repository; one is named owner/name")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no repository; one is named owner/name, and a folder that is here is "
+            "given to the next steps with --model-dir"
+        )
     return text
 
 
@@ -52,6 +59,21 @@ def run(options: argparse.Namespace) -> None:
             allow = SPARK_TTS_FILES
         source = Source(repository, revision or options.revision, allow, ignore)
         folder = options.work / "weights" / source.folder_name()
-        if not options.dry_run:
+        if options.dry_run:
+            print(_plan(source, folder))
+        else:
             say_pinned(repository, source.revision, download(source, folder))
-        print(folder)
+            print(folder)
+
+
+def _plan(source: Source, folder: Path) -> str:
+    files = ", ".join(source.allow) or "all files"
+    without = f" without {', '.join(source.ignore)}" if source.ignore else ""
+    there = ""
+    if folder.exists():
+        read_manifest(folder)
+        there = " (there already, nothing would be fetched)"
+    return (
+        f"{source.repository} at {source.revision}, {files}{without}, from the Hugging Face Hub\n"
+        f"  into {folder}{there}"
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.commands.values import seconds, whole
 from engine.errors import EngineError
 
-if TYPE_CHECKING:
-    import argparse
+MAX_SPEECH_SECONDS = 160
+"""Of the 512 codes of a phase one at least must leave it, or speech would never end."""
 
 
 def add(commands: Any) -> None:
@@ -20,14 +22,23 @@ def add(commands: Any) -> None:
     size = fixture.add_mutually_exclusive_group(required=True)
     for name, meaning in (("tiny", "few and narrow layers, 32 MB"), ("full", "real sizes, 4 GB")):
         size.add_argument(f"--{name}", dest="size", action="store_const", const=name, help=meaning)
-    fixture.add_argument("--seed", type=int, default=0, help="default %(default)s")
+    fixture.add_argument("--seed", type=whole, default=0, help="default %(default)s")
     fixture.add_argument(
         "--speech-seconds",
-        type=float,
+        type=_speech_seconds,
         metavar="SECONDS",
-        help="how long it speaks on average (2.56), in steps of 0.32",
+        help="how long it speaks on average (2.56), in steps of 0.32, up to 160",
     )
     fixture.set_defaults(run=run)
+
+
+def _speech_seconds(text: str) -> float:
+    value = seconds(text)
+    if value > MAX_SPEECH_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is too long; up to {MAX_SPEECH_SECONDS} s are possible"
+        )
+    return value
 
 
 def run(options: argparse.Namespace) -> None:

@@ -56,8 +56,15 @@ def spec_options() -> argparse.ArgumentParser:
 def add_work(parser: argparse.ArgumentParser) -> None:
     """Declare the folder that all steps share."""
     parser.add_argument(
-        "--work", type=Path, required=True, metavar="DIR", help="where all that is made is kept"
+        "--work", type=_folder, required=True, metavar="DIR", help="where all that is made is kept"
     )
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a file, where a folder is needed")
+    return path
 
 
 def _add_engine(engine: argparse._ArgumentGroup) -> None:

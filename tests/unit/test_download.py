@@ -74,6 +74,26 @@ def test_spark_tts_comes_without_its_pictures_and_is_pinned_in_words(tmp_path: P
     assert f"--revision {COMMIT}" in done.stderr
 
 
+def test_a_dry_run_says_what_it_would_fetch_and_whether_that_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "weights" / "SparkAudio--Spark-TTS-0.5B@main"
+    with FakeHub(FILES) as hub:
+        before = download(hub, tmp_path, "--dry-run")
+        asked = list(hub.asked)
+        other = download(hub, tmp_path, "--dry-run", "me/mine@v1", "--ignore", "*.bin")
+        download(hub, tmp_path)
+        after = download(hub, tmp_path, "--dry-run")
+    (folder / MODEL).write_bytes(b"truncated")
+    broken = download("http://127.0.0.1:9", tmp_path, "--dry-run")
+
+    files = "LLM/*, BiCodec/*, wav2vec2-large-xlsr-53/*, config.yaml"
+    what = f"SparkAudio/Spark-TTS-0.5B at main, {files}, from the Hugging Face Hub\n  into {folder}"
+    assert (before.returncode, before.stdout, asked) == (0, f"{what}\n", [])
+    assert other.stdout.startswith("me/mine at v1, all files without *.bin, from the Hugging")
+    assert after.stdout == f"{what} (there already, nothing would be fetched)\n"
+    assert broken.returncode == 1
+    assert f"{MODEL} has 9 bytes, not {len(FILES[MODEL])}; remove it" in broken.stderr
+
+
 def test_what_is_complete_needs_no_network(tmp_path: Path) -> None:
     with FakeHub(FILES) as hub:
         download(hub, tmp_path)
@@ -245,4 +265,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr.startswith("error: /proc/nothing/weights cannot be written (No such file")
-    assert "--work" in done.stderr
+    assert "choose another folder" in done.stderr
