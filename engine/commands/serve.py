@@ -21,6 +21,7 @@ from engine.commands.values import seconds
 from engine.errors import EngineError
 from engine.fits import check_checkpoints, check_engines
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
+from engine.packages import check_packages
 from engine.render import rendered_models
 from engine.server import Conduct, Listen, TritonServer
 from engine.supervisor import Patience, Supervisor
@@ -144,4 +145,5 @@ def _server(
         repository = this_run.folder / "repository"
         models = render_models(options, listen.grpc_address(), repository)
     check_engines(repository, models)
+    check_packages(repository, models, installation.environment)
     return TritonServer(installation, repository, models, listen, this_run, conduct)

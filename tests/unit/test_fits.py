@@ -13,6 +13,9 @@ from fakes.trtllm import FakeMachine
 if TYPE_CHECKING:
     from pathlib import Path
 
+OWN_ENVIRONMENT = 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "/e.tar.gz" } }\n'
+"""So that nothing is asked of the environment of these tests, which has no torch."""
+
 PORTS = ("--grpc-port", "28973", "--metrics-port", "28974")
 
 
@@ -22,6 +25,9 @@ def builder(tmp_path: Path) -> Builder:
     builder = Builder(tmp_path)
     done = builder.run("all", "--model-dir", str(builder.model_dir))
     assert done.returncode == 0, done.stderr
+    for config in builder.work.glob("repository/[!.]*/*/config.pbtxt"):
+        if "python" in (text := config.read_text(encoding="utf-8")):
+            config.write_text(text + OWN_ENVIRONMENT, encoding="utf-8")
     return builder
 
 
