@@ -37,6 +37,8 @@ def check_checkpoint(folder: Path, *, needs_llm: bool = True) -> None:
     Without `needs_llm` the language model's weights may be elsewhere, in an engine. A folder with
     a manifest, as `download` leaves it, is held against that, too.
     """
+    if not folder.is_dir():
+        raise EngineError(f"{folder} is no folder; --model-dir is that of Spark-TTS-0.5B")
     if missing := [name for name in NEEDED_FILES if not (folder / name).is_file()]:
         raise EngineError(
             f"{folder} is no checkpoint of Spark-TTS-0.5B: it lacks {', '.join(missing)}"

@@ -149,7 +149,8 @@ def _ask_version() -> subprocess.CompletedProcess[str]:
 
 
 def _check_precision(spec: EngineSpec, llm: Path, config: dict[str, Any]) -> None:
-    given = (config.get("quantization_config") or {}).get("quant_method")
+    quantized = config.get("quantization_config") or {}
+    given = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
     wanted = "gptq" if spec.quantization == "int4_gptq" else None
     if given != wanted:
         raise EngineError(

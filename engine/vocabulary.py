@@ -74,7 +74,7 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise EngineError(f"{path} is missing; is {path.parent} complete?") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise EngineError(f"{path} is no JSON ({error}); was it written to its end?") from error
     if not isinstance(values, dict):
         raise EngineError(f"{path} is no JSON object")

@@ -16,6 +16,8 @@ LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
 
+WRONG_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
 ZIP, PICKLE = b"PK", b"\x80"
 """How torch's files begin: since 1.6, and before."""
 
@@ -61,10 +63,12 @@ def read_header(path: Path) -> tuple[int, dict[str, Any]]:
         header = json.loads(text) if start <= size else {}
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         end = start + max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (*WRONG_SHAPE, RecursionError) as error:
         raise EngineError(
             f"{path} is no safetensors file, its header cannot be read ({error!r}); fetch it again"
         ) from error
+    if end == start == size:
+        raise EngineError(f"{path} holds no tensors; fetch it again")
     if end != size:
         raise EngineError(
             f"{path} has {size} bytes, its header says {end}: it is not whole; fetch it again"

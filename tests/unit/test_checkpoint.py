@@ -68,9 +68,23 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         write("LLM/model.safetensors", "version https://git-lfs.github.com/spec/v1\n"),
         "LLM/model.safetensors is no safetensors file (43 bytes); fetch it again",
     ),
+    "a header without numbers": (
+        lambda folder: (folder / "LLM/model.safetensors").write_bytes(
+            b"\x27" + bytes(7) + b'{"a": {"data_offsets": ["x", "y"]}}    '
+        ),
+        "is no safetensors file, its header cannot be read (ValueError(",
+    ),
     "another header": (
         lambda folder: (folder / "LLM/model.safetensors").write_bytes(b"\2" + bytes(7) + b"[]"),
         "is no safetensors file, its header cannot be read (AttributeError(",
+    ),
+    "no tensors": (
+        lambda folder: (folder / "LLM/model.safetensors").write_bytes(b"\2" + bytes(7) + b"{}"),
+        "LLM/model.safetensors holds no tensors; fetch it again",
+    ),
+    "no end of brackets": (
+        write("LLM/config.json", "[" * 100_000),
+        "LLM/config.json is no JSON (maximum recursion depth exceeded",
     ),
     "no weights": (
         remove("LLM/model.safetensors"),

@@ -198,6 +198,14 @@ def test_weights_of_a_config_that_names_no_quantization_are_plain(workshop: Work
     assert workshop.checkpoint.is_dir()
 
 
+def test_a_quantization_in_another_shape_is_quoted(workshop: Workshop) -> None:
+    config = json.loads((workshop.llm / "config.json").read_text())
+    (workshop.llm / "config.json").write_text(json.dumps({**config, "quantization_config": "awq"}))
+
+    with pytest.raises(EngineError, match="holds awq weights, quantization none starts from plain"):
+        workshop.convert()
+
+
 def test_a_script_that_is_not_there_is_named(workshop: Workshop) -> None:
     with pytest.raises(EngineError, match=r"none/qwen/convert_checkpoint\.py is not there"):
         convert(SPEC, workshop.llm, workshop.checkpoint, Scripts(workshop.folder / "none"))

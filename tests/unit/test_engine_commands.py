@@ -132,7 +132,10 @@ def test_a_step_without_the_one_before_names_that_ones_command(
         (["--extra-convert-arg", "workers"], "convert_checkpoint.py's option workers is ''"),
         (["--tensor-parallel", "2"], "error: an engine for 2 GPUs can be made with convert and"),
         (["--pruned-head"], "error: an engine with a pruned head can be made with convert and"),
-        (["--model-dir", "/nowhere"], "error: /nowhere is no checkpoint of Spark-TTS-0.5B: it la"),
+        (
+            ["--model-dir", "/nowhere"],
+            "error: /nowhere is no folder; --model-dir is that of Spark-TTS",
+        ),
     ],
 )
 def test_wrong_input_is_a_sentence(builder: Builder, arguments: list[str], words: str) -> None:
