@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,37 @@ def check_engines(repository: Path, models: Iterable[str]) -> None:
         engine = config.get("parameters", {}).get("gpt_model_path", {}).get("string_value")
         if config.get("backend") == BACKEND and engine is not None:
             _check(Path(engine))
+
+
+def check_sources(repository: Path, models: Iterable[str]) -> None:
+    """Raise EngineError for a model under another name, or whose Python source is not whole."""
+    for model in models:
+        folder = repository / model
+        if not (folder / CONFIG).stat().st_size:
+            raise EngineError(f"{folder / CONFIG} is empty; render it again")
+        config = read_config(folder / CONFIG)
+        if (name := config.get("name", model)) != model:
+            raise EngineError(
+                f"{folder} holds model '{name}', and a model's folder has its name; rename it"
+            )
+        if config.get("backend") == "python":
+            file = config.get("default_model_filename", "model.py")
+            sources = [path for path in folder.glob(f"*/{file}") if path.parent.name.isdecimal()]
+            if not sources:
+                raise EngineError(f"{folder} has no source: 1/{file} is missing; render it again")
+            # An environment of its own may have a later Python, whose words are not known here.
+            if "EXECUTION_ENV_PATH" not in config.get("parameters", {}):
+                _check_source(max(sources, key=lambda path: int(path.parent.name)))
+
+
+def _check_source(path: Path) -> None:
+    try:
+        code = path.read_bytes()
+        ast.parse(code)
+    except (SyntaxError, ValueError) as error:
+        raise EngineError(f"{path} is no whole Python file ({error}); render it again") from error
+    if b"TritonPythonModel" not in code:
+        raise EngineError(f"{path} has no TritonPythonModel; was it written to its end?")
 
 
 def check_checkpoints(repository: Path, models: Iterable[str]) -> None:

@@ -112,7 +112,8 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         text_format.Parse(path.read_bytes(), config)
     except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise EngineError(f"{path} is no configuration of a model: {error}") from error
+        words = str(error) or "it is no text"
+        raise EngineError(f"{path} is no configuration of a model: {words}") from error
     values: dict[str, Any] = json_format.MessageToDict(config, preserving_proto_field_name=True)
     return values
 

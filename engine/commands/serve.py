@@ -19,7 +19,7 @@ from engine.commands.server import (
 )
 from engine.commands.values import seconds
 from engine.errors import EngineError
-from engine.fits import check_checkpoints, check_engines
+from engine.fits import check_checkpoints, check_engines, check_sources
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
 from engine.packages import check_packages
 from engine.render import rendered_models
@@ -140,6 +140,7 @@ def _server(
         repository = options.repository
         models = _choose(repository, options.model)
         check_own_stubs(repository, models)
+        check_sources(repository, models)
         check_checkpoints(repository, models)
     else:
         repository = this_run.folder / "repository"

@@ -175,6 +175,46 @@ def test_a_repository_without_the_model_is_refused(
     assert (found.returncode, found.stderr) == (1, f"error: {words}\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("config.pbtxt", b"", "here/hibari/config.pbtxt is empty; render it again"),
+        (
+            "config.pbtxt",
+            b"\xff",
+            "here/hibari/config.pbtxt is no configuration of a model: it is n",
+        ),
+        (
+            "config.pbtxt",
+            b'name: "hi',
+            "here/hibari/config.pbtxt is no configuration of a model: 1",
+        ),
+        (
+            "config.pbtxt",
+            b'name: "hi"',
+            "here/hibari holds model 'hi', and a model's folder has it",
+        ),
+        ("1/model.py", b"", "here/hibari/1/model.py has no TritonPythonModel; was it written to"),
+        ("1/model.py", b"class Triton(", "here/hibari/1/model.py is no whole Python file ('(' was"),
+        ("1/model.py", b"\0", "here/hibari/1/model.py is no whole Python file (source code"),
+        ("1/model.py", None, "here/hibari has no source: 1/model.py is missing; render it again"),
+    ],
+)
+def test_a_repository_that_is_not_whole_is_refused(
+    tmp_path: Path, environment: dict[str, str], name: str, content: bytes | None, words: str
+) -> None:
+    engine(tmp_path, "render", "here")
+    (tmp_path / "here" / "hibari" / name).unlink()
+    if content is not None:
+        (tmp_path / "here" / "hibari" / name).write_bytes(content)
+
+    found = engine(tmp_path, "serve", "--repository", "here", env=environment)
+
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"error: {words}")
+    assert found.stderr.count("\n") == 1
+
+
 def test_a_stop_while_rendering_is_a_stop(tmp_path: Path, environment: dict[str, str]) -> None:
     """What it reads then is a pipe, at which it waits."""
     model_dir, engine_dir = tmp_path / "Spark-TTS-0.5B", tmp_path / "engine"
