@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections import namedtuple
 from typing import TYPE_CHECKING, Any
@@ -160,3 +161,20 @@ def test_a_missing_package_is_named(
 
     assert code == 1
     assert "pip install 'speech-gateway[spark]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("blocks", [100, 6000], ids=["tokenizer", "weights"])
+def test_a_disk_that_refuses_is_a_sentence(tmp_path: Path, blocks: int) -> None:
+    """The libraries that write have errors of their own; here files may be of so many blocks."""
+    command = f"ulimit -f {blocks}; exec {sys.executable} -I -m engine fixture --tiny spark"
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "error: spark: File too large\n")
