@@ -97,9 +97,12 @@ def test_a_python_that_is_missing_or_does_not_run_is_named(tmp_path: Path) -> No
         check_packages(repository, MODELS, environment)
 
 
-def test_this_python_is_really_asked(tmp_path: Path) -> None:
+def test_this_python_is_really_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of these two it has one, whatever lies in the folder that it is started in."""
     repository = render(tmp_path)
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
     source = repository / "vocoder" / "1" / "model.py"
     bin_folder = os.path.dirname(sys.executable)  # noqa: PTH120  it is a link, and stays one
 
