@@ -96,7 +96,7 @@ def read_manifest(folder: Path, made_by: str = "the step before") -> dict[str, A
     """
     if not folder.exists():
         raise EngineError(f"{folder} is not there; first comes {made_by}")
-    manifest = check_manifest(folder, REMEDY)
+    manifest = check_manifest(folder, REMEDY, may_have_more=False)
     if manifest["key"] != folder.name:
         raise EngineError(
             f"{folder} was made as {manifest['key']}, so it holds something else than its name "
@@ -105,14 +105,15 @@ def read_manifest(folder: Path, made_by: str = "the step before") -> dict[str, A
     return manifest
 
 
-def check_manifest(folder: Path, remedy: str) -> dict[str, Any]:
+def check_manifest(folder: Path, remedy: str, *, may_have_more: bool = True) -> dict[str, Any]:
     """Return the manifest of a folder that may have moved, held against its files.
 
-    Raises EngineError, which ends in the `remedy`, where they are not what was made.
+    Raises EngineError, which ends in the `remedy`, where they are not what was made; what somebody
+    else has put beside them is his own.
     """
     files, manifest = _read(folder, remedy)
     found = fingerprints(folder)
-    for name in {**files, **found}:
+    for name in files if may_have_more else {**files, **found}:
         if files.get(name) != found.get(name):
             raise EngineError(
                 f"{folder} is not what was made: {_fault(name, files, found)}; {remedy}"
