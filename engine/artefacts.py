@@ -126,6 +126,7 @@ def _read(folder: Path, remedy: str) -> tuple[dict[str, dict[str, Any]], dict[st
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         listed, _ = manifest["files"].items(), manifest["key"]
+        dict(manifest.get("versions", {}))
         files = {name: {key: entry[key] for key in ("bytes", "sha256")} for name, entry in listed}
     except (FileNotFoundError, NotADirectoryError):
         raise EngineError(

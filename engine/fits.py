@@ -74,7 +74,6 @@ def check_checkpoints(repository: Path, models: Iterable[str]) -> None:
 
 def _check(folder: Path) -> None:
     engine, here = read_engine(folder), installed_version()
-    engine.release()
     # The backend needs no TensorRT-LLM in Python, though NVIDIA's images have both.
     if here is not None and engine.version != here:
         raise EngineError(

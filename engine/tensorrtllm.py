@@ -127,6 +127,7 @@ def read_engine(folder: Path) -> Engine:
         raise EngineError(
             f"{folder}/config.json is no configuration of an engine: {error!r}; build it again"
         ) from error
+    engine.release()
     return engine
 
 
@@ -138,7 +139,13 @@ def _check_files(folder: Path) -> None:
         )
     # What trtllm-build wrote on its own has none.
     if (folder / MANIFEST).exists():
-        check_manifest(folder, "build it again")
+        listed = check_manifest(folder, "build it again")["files"]
+        if unknown := [name for name in ENGINE_FILES if name not in listed]:
+            raise EngineError(
+                f"{folder / MANIFEST} does not list {', '.join(unknown)}; build the engine again"
+            )
+    if (folder / ENGINE_FILES[1]).is_dir():
+        raise EngineError(f"{folder / ENGINE_FILES[1]} is a folder; build the engine again")
     if not (folder / ENGINE_FILES[1]).stat().st_size:
         raise EngineError(
             f"{folder} is no whole engine: {ENGINE_FILES[1]} is empty; build it again"

@@ -76,6 +76,14 @@ def test_a_value_that_cannot_be_is_named(
     assert f"is no configuration of an engine: {words}" in str(caught.value)
 
 
+def test_an_engine_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    (write_engine(tmp_path) / "rank0.engine").unlink()
+    (tmp_path / "rank0.engine").mkdir()
+
+    with pytest.raises(EngineError, match=r"rank0\.engine is a folder; build the engine again"):
+        read_engine(tmp_path)
+
+
 def test_an_engine_that_is_empty_is_refused(tmp_path: Path) -> None:
     (write_engine(tmp_path) / "rank0.engine").write_bytes(b"")
 
@@ -88,6 +96,16 @@ def test_an_engine_that_is_empty_is_refused(tmp_path: Path) -> None:
     [
         ("rank0.engine", b"eng", "rank0.engine has 3 bytes, not 6; build it again"),
         ("rank0.engine", b"ENGINE", "rank0.engine has other content; build it again"),
+        (
+            "manifest.json",
+            b'{"files": {}, "key": "x"}',
+            "does not list config.json, rank0.engine; ",
+        ),
+        (
+            "manifest.json",
+            b'{"files": {}, "key": "x", "versions": null}',
+            "manifest.json cannot be read as a manifest (TypeError(",
+        ),
         ("manifest.json", b"{", "manifest.json cannot be read as a manifest (JSONDecodeError("),
         ("manifest.json", b"[]", "manifest.json cannot be read as a manifest (TypeError("),
         ("manifest.json", b"\xff", "manifest.json cannot be read as a manifest (UnicodeDecodeErr"),
