@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.commands.values import seconds, whole
+from engine.commands.values import whole
 from engine.errors import EngineError
 
-MAX_SPEECH_SECONDS = 160
-"""Of the 512 codes of a phase one at least must leave it, or speech would never end."""
+if TYPE_CHECKING:
+    import argparse
 
 
 def add(commands: Any) -> None:
@@ -25,20 +24,11 @@ def add(commands: Any) -> None:
     fixture.add_argument("--seed", type=whole, default=0, help="default %(default)s")
     fixture.add_argument(
         "--speech-seconds",
-        type=_speech_seconds,
+        type=float,
         metavar="SECONDS",
-        help="how long it speaks on average (2.56), in steps of 0.32, up to 160",
+        help="how long it speaks on average (2.56), in steps of 0.32",
     )
     fixture.set_defaults(run=run)
-
-
-def _speech_seconds(text: str) -> float:
-    value = seconds(text)
-    if value > MAX_SPEECH_SECONDS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is too long; up to {MAX_SPEECH_SECONDS} s are possible"
-        )
-    return value
 
 
 def run(options: argparse.Namespace) -> None:
