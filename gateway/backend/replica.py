@@ -26,7 +26,7 @@ from gateway.errors import (
 from gateway.speech.types import ReplicaStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -148,6 +148,7 @@ class Replica:
 
     async def probe(self) -> None:
         """Ask what is ready, and note it."""
+        found: Iterable[ModelContract | SpeechError]
         try:
             if not self._is_connected():
                 self._is_permitted = False
@@ -155,20 +156,21 @@ class Replica:
                 self._is_permitted = True
             await self._check_server()
         except SpeechError as error:
-            self.contracts, self._tokenizer = {}, None
-            self.unready = dict.fromkeys(self._models, error)
+            found = [error] * len(self._models)
         else:
-            self._tokenizer = None
             found = await asyncio.gather(*map(self._contract, self._models))
-            by_model = dict(zip(self._models, found, strict=True))
-            self.unready = {m: e for m, e in by_model.items() if isinstance(e, SpeechError)}
-            self.contracts = {
-                model: contract
-                for model, contract in by_model.items()
-                if not isinstance(contract, SpeechError)
-            }
-        reasons = iter(self.unready.values())
-        self.health.probed(None if self.contracts else next(reasons))
+        self._tokenizer = None
+        self._note(dict(zip(self._models, found, strict=True)))
+
+    def _note(self, found: dict[str, ModelContract | SpeechError]) -> None:
+        errors = {m: e for m, e in found.items() if isinstance(e, SpeechError)}
+        contracts = {m: c for m, c in found.items() if not isinstance(c, SpeechError)}
+        self.health.probed(None if contracts else next(iter(errors.values())))
+        # One that is silent may only be busy: what it said counts as long as its health does.
+        silent = {m for m, e in errors.items() if e.fault == "silent" and self.health.answers}
+        kept = {m: contract for m, contract in self.contracts.items() if m in silent}
+        self.contracts = contracts | kept
+        self.unready = {m: error for m, error in errors.items() if m not in kept}
 
     async def _check_server(self) -> None:
         answer = await self._ask(self.stub.ServerReady, service_pb2.ServerReadyRequest())

@@ -235,7 +235,7 @@ def test_one_slow_answer_is_no_reason_to_give_a_triton_up(triton: FakeTriton) ->
             relay.thaw()
             state = service.replicas()[relay.address]
 
-    assert state["state"] == "ready"
+    assert (state["state"], state["models"]) == ("ready", ["hibari"])
     assert "deadline" in state["last_error"]
 
 
