@@ -44,6 +44,8 @@ class Health:
         self.answers = False
         """The last probe found it ready."""
         self.ejections = 0
+        self.successes = 0
+        """Calls that came to their end."""
         self.last_error = ""
 
     @property
@@ -81,6 +83,7 @@ class Health:
 
     def succeeded(self) -> None:
         """Take a call that came to its end."""
+        self.successes += 1
         self._strikes = 0
         if self._state == "ready":
             self._pause_seconds = FIRST_EJECTION_SECONDS

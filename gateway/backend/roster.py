@@ -12,7 +12,12 @@ from gateway.backend.deep_probe import speak_a_word
 from gateway.backend.health import Health
 from gateway.backend.replica import Replica
 from gateway.backend.stream import StreamLimits
-from gateway.errors import BackendUnavailableError, MisconfiguredError, SpeechError
+from gateway.errors import (
+    BackendTimeoutError,
+    BackendUnavailableError,
+    MisconfiguredError,
+    SpeechError,
+)
 from speech_wire.certificates import CertificateError
 
 if TYPE_CHECKING:
@@ -87,8 +92,10 @@ class Roster:
         if not self._is_known.is_set() and not self._source.problem:
             seconds = self._settings.connect_timeout_seconds
             knowing = asyncio.ensure_future(self._is_known.wait())
-            await asyncio.wait({knowing}, timeout=seconds)
-            knowing.cancel()
+            try:
+                await asyncio.wait({knowing}, timeout=seconds)
+            finally:
+                knowing.cancel()
         if not self._is_known.is_set():
             raise BackendUnavailableError(
                 "the addresses of Triton cannot be told (SPEECH_TRITON_ADDRESS)",
@@ -235,14 +242,22 @@ class Roster:
                 await self._close(renewed)
 
     async def _probe_deeply(self, replica: Replica) -> None:
-        for model in tuple(replica.contracts):
+        for model in self._settings.models:
+            # While another model spoke, a probe may have found it without this one. One that is
+            # full speaks anyway, and a word more would only wait.
+            if model not in replica.contracts or replica.in_flight >= replica.capacity:
+                continue
+            successes = replica.health.successes
             replica.begin()
             try:
                 error = await speak_a_word(replica, model)
             finally:
                 replica.end()
                 self.wake()
-            if error is not None:
+            is_only_busy = (
+                isinstance(error, BackendTimeoutError) and replica.health.successes > successes
+            )
+            if error is not None and not is_only_busy:
                 self.failed(replica, error)
 
     async def _ask(self, replica: Replica) -> None:
