@@ -124,9 +124,9 @@ class Replica:
                 timeout=context.deadline.remaining_seconds(),
                 metadata=(*self._metadata, *context.span.headers()),
             )
-        except grpc.aio.AioRpcError as error:
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
             self._tokenizer = None
-            reason = self._located(classify(error.code(), error.details() or ""))
+            reason = self._reason(error)
             words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
             named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
             named.fault = reason.fault
@@ -200,11 +200,14 @@ class Replica:
         patience_seconds = self._answer_seconds + connect_seconds
         try:
             return await method(request, timeout=patience_seconds, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self._located(classify(error.code(), error.details() or "")) from error
-        except grpc.aio.UsageError as error:
-            # It left while it was asked one thing after the other.
-            raise BackendUnavailableError("the channel to Triton is closed") from error
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
+            raise self._reason(error) from error
+
+    def _reason(self, error: Exception) -> SpeechError:
+        if isinstance(error, grpc.aio.AioRpcError):
+            return self._located(classify(error.code(), error.details() or ""))
+        # It left while it was asked one thing after the other.
+        return BackendUnavailableError("the channel to Triton is closed")
 
     def _is_connected(self) -> bool:
         return self._channel.get_state() is grpc.ChannelConnectivity.READY
