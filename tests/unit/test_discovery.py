@@ -30,12 +30,12 @@ TRY_AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolut
 class Steps:
     """A Reader that gives one thing after the other, then the last again."""
 
-    def __init__(self, *steps: Addresses | DiscoveryError) -> None:
+    def __init__(self, *steps: Addresses | Exception) -> None:
         self.steps = list(steps)
 
     async def read(self) -> Addresses:
         step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
-        if isinstance(step, DiscoveryError):
+        if isinstance(step, Exception):
             raise step
         return step
 
@@ -71,6 +71,15 @@ def test_only_changes_are_told_and_an_error_keeps_the_last() -> None:
     source = Polled(reader, 0.0)
 
     assert asyncio.run(first(source, 3)) == [["a"], ["a", "b"], []]
+
+
+def test_a_fault_in_one_reading_is_logged_and_the_next_is_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Polled(Steps((address("a"),), RuntimeError("boom"), (address("b"),)), 0.0)
+
+    assert asyncio.run(first(source, 2)) == [["a"], ["b"]]
+    assert "boom" in caplog.text
 
 
 def test_why_the_addresses_cannot_be_told_is_said_while_it_lasts(
@@ -250,3 +259,8 @@ def test_a_name_that_is_gone_is_not_an_empty_set_at_once(error: socket.gaierror)
 
 def test_the_machines_own_resolver_is_asked() -> None:
     assert "127.0.0.1" in asyncio.run(resolve_all("localhost"))
+
+
+def test_what_can_be_no_name_has_no_address() -> None:
+    with pytest.raises(socket.gaierror, match="no name can be such"):
+        asyncio.run(resolve_all(f"{'a' * 64}.example"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fakes.clock import Clock
+from fakes.clock import Clock, in_virtual_time
 from gateway.backend.addresses import Defaults, DiscoveryError
 from gateway.backend.discovery.choose import choose_source
 from gateway.backend.discovery.modal_dict import ModalDictReader
@@ -101,6 +101,20 @@ def test_a_registry_that_cannot_be_asked_is_an_error_without_its_words() -> None
         asyncio.run(ModalDictReader(registry, DEFAULTS, 45.0).read())
 
     assert "correct-horse" not in str(caught.value)
+
+
+def test_a_registry_that_hangs_is_an_error_and_is_asked_again() -> None:
+    class Hanging:
+        async def aio(self) -> Any:
+            await asyncio.Event().wait()
+            yield
+
+    registry = FakeDict({})
+    registry.items = Hanging()  # type: ignore[assignment]
+    reader = ModalDictReader(registry, DEFAULTS, 45.0)
+
+    with pytest.raises(DiscoveryError, match="TimeoutError"):
+        in_virtual_time(lambda _: reader.read())
 
 
 @pytest.mark.parametrize(

@@ -62,5 +62,9 @@ class DnsReader:
 
 async def resolve_all(host: str) -> list[str]:
     """Return all IP addresses of a name, each once; raises socket.gaierror."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise socket.gaierror(socket.EAI_NONAME, f"no name can be such: {error}") from error
     return sorted({str(entry[4][0]) for entry in found})

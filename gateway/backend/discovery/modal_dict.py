@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gateway.backend.addresses import DiscoveryError, Entry
+from gateway.speech.deadline import timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from gateway.backend.discovery.source import Addresses
 
 log = logging.getLogger("speech.replicas")
+
+READ_SECONDS = 20.0
+"""How long the registry may take: a connection that froze would keep what is known for ever."""
 
 
 class ModalDictReader:
@@ -47,7 +51,8 @@ class ModalDictReader:
     async def read(self) -> Addresses:
         """See Reader.read."""
         try:
-            found = {str(key): value async for key, value in self._registry.items.aio()}
+            async with timeout(READ_SECONDS):
+                found = {str(key): value async for key, value in self._registry.items.aio()}
         except Exception as error:  # Modal has many, and so has the network below it.
             raise DiscoveryError(f"the registry on Modal: {type(error).__name__}") from error
         # What is gone is forgotten: a container of the same name would be another one.

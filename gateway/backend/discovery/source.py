@@ -59,6 +59,11 @@ class Polled:
                 log.warning("discovery.failed", extra={"fields": {"reason": str(error)}})
             self.problem = str(error)
             return None
+        except Exception as error:
+            # A fault of ours in one reading must not leave the addresses as they are for ever.
+            log.exception("discovery.failed")
+            self.problem = type(error).__name__
+            return None
         if self.problem:
             log.info("discovery.works_again", extra={"fields": {"addresses": len(found)}})
         self.problem = ""
