@@ -10,13 +10,13 @@ import logging
 import math
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from engine.publication import Registry
 
@@ -126,15 +126,30 @@ def read_loads(gateway_url: str, api_key: str = "") -> list[Load]:
     try:
         with urllib.request.urlopen(request, timeout=ASK_SECONDS) as answer:  # noqa: S310
             replicas = json.load(answer)["replicas"]
-        return [Load(one["name"], one["in_flight"], one["capacity"]) for one in replicas]
+        return _by_key(Load(one["name"], one["in_flight"], one["capacity"]) for one in replicas)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EngineError(f"{url} does not tell the loads: {error!r}") from error
 
 
+def _by_key(loads: Iterable[Load]) -> list[Load]:
+    """Return one for each Triton: behind a new connection, its old streams are another row."""
+    found: dict[str, Load] = {}
+    for load in loads:
+        before = found.get(load.key)
+        in_flight = load.in_flight + (before.in_flight if before else 0)
+        found[load.key] = replace(load, in_flight=in_flight)
+    return list(found.values())
+
+
 def follow(scaler: Scaler, read: Callable[[], list[Load]], wait: Callable[[], bool]) -> None:
-    """Step again and again, until `wait` says that it is over; a failed reading changes nothing."""
+    """Step again and again, until `wait` says that it is over.
+
+    A failed reading changes nothing, and what the platform refused is tried again.
+    """
     while not wait():
         try:
             scaler.step(read())
         except EngineError as error:
             log.warning("autoscale.blind reason=%s", error)
+        except Exception as error:  # noqa: BLE001  Modal's and the network's are many
+            log.warning("autoscale.step_failed reason=%r", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from engine.autoscale import Bounds, Load, Scaler, follow, read_loads
 from engine.errors import EngineError
 from fakes.modal_plane import FakeDict
+from fakes.relay import Relay
+from fakes.replicas import FAST
 from fakes.service import RunningService
 from fakes.triton import FakeTriton, Hang, Script
 
@@ -157,6 +160,43 @@ def test_a_gateway_that_wants_a_key_gets_it(triton: FakeTriton) -> None:
             read_loads(service.base_url)
 
         assert [load.key for load in read_loads(service.base_url, key)] == [triton.address]
+
+
+def states(service: RunningService) -> list[tuple[str, int]]:
+    rows = service.client.get("/v1/replicas").json()["replicas"]
+    return [(row["state"], row["in_flight"]) for row in rows]
+
+
+def test_old_streams_behind_a_new_connection_make_a_triton_busy(triton: FakeTriton) -> None:
+    """The gateway has two rows of it then, and the one of the new connection has no streams."""
+    triton.script = Script([Hang()])
+    settings = FAST | {"probe_timeout_seconds": 0.2, "first_audio_timeout_seconds": 60.0}
+    with Relay(triton.address) as relay, RunningService(relay.address, **settings) as service:
+        service.wait_state(relay.address, "ready")
+        with closing(service.send()):
+            assert triton.seen.started.wait()
+            relay.strand()
+            until = time.monotonic() + 20
+            while (found := states(service)) != [("ready", 0), ("draining", 1)]:
+                assert time.monotonic() < until, found
+            loads = read_loads(service.base_url)
+
+    assert loads == [Load(relay.address, 1, 16)]
+
+
+def test_what_the_platform_refuses_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    refusals, kept = [ConnectionError("no route to Modal")], []
+
+    def keep(count: int) -> None:
+        if refusals:
+            raise refusals.pop()
+        kept.append(count)
+
+    over = iter((False, False, True))
+    follow(Scaler(BOUNDS, keep, FakeDict()), lambda: [Load("t0", 9, 10)], lambda: next(over))
+
+    assert kept == [2]
+    assert "no route to Modal" in caplog.text
 
 
 def test_what_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
