@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +16,18 @@ from engine.modal_app import deployment, serving
 from engine.served import ServedTriton
 from engine.tunnelled import STOP_SECONDS
 
+GRACE_SECONDS = math.ceil(STOP_SECONDS) + 5
+"""For the whole of `stop`, which waits for Triton as long as that and may have to kill it."""
+DIED = 3
+"""The exit code of `engine serve` whose server has died."""
+
 app = modal.App("speech-server")
+
+
+def end_container() -> None:
+    """End this process: a container whose Triton is gone answers nobody, and would be kept."""
+    sys.stdout.flush()
+    os._exit(DIED)
 
 
 @app.server(
@@ -24,7 +37,7 @@ app = modal.App("speech-server")
     target_concurrency=deployment.capacity * FULL_SHARE,
     max_concurrency=deployment.capacity,
     min_containers=deployment.min_containers,
-    exit_grace_period=round(STOP_SECONDS),
+    exit_grace_period=GRACE_SECONDS,
     routing_region=deployment.region,
 )
 class Server:
@@ -38,7 +51,7 @@ class Server:
         # Only Modal's router comes to this address, which has ended TLS and asked for its tokens.
         everywhere = ["--host", "0.0.0.0", "--insecure"]  # noqa: S104
         command = deployment.serve([*everywhere, *access])
-        self.triton = ServedTriton(command, STOP_SECONDS)
+        self.triton = ServedTriton(command, STOP_SECONDS, end_container)
         self.triton.start(deployment.startup_seconds)
 
     @modal.exit()

@@ -17,6 +17,7 @@ from modal.experimental import stop_fetching_inputs
 from engine.autoscale import Scaler, follow, read_loads
 from engine.deployment import GRPC_PORT, SETTINGS_OF, access_options
 from engine.modal_app import deployment, image, serving
+from engine.publication import beats
 from engine.tunnelled import (
     MAX_AGE_SECONDS,
     SERVER_NAME,
@@ -70,14 +71,20 @@ class Tunnel:
         )
         self.triton = TunnelledTriton(replica, ControlPlane(forward, address, registry, leaving))
         self.triton.start(deployment.startup_seconds)
-        self.hold.spawn(self.key)
+        try:
+            self.hold.spawn(self.key)
+        except BaseException:
+            # Without an input it would be ended as idle, with streams that Modal does not see.
+            self.triton.stop()
+            raise
 
     @modal.method()
     def hold(self, key: str) -> None:
         """Last as long as the Triton should be used; then the container ends."""
         if key != self.key:
-            # Of a container that has died, or one that is still free to take it.
-            if registry.contains(key):
+            # Of a container that has died, or one that is still free to take it. The dead one's,
+            # were it given back, would have Modal start containers for it again and again.
+            if beats(registry, key):
                 self.hold.spawn(key)
             return
         try:

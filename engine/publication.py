@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 BEAT_SECONDS = 10.0
 """Gateways ignore an entry that stands still for 45 s, which is four of these."""
 STOP_SECONDS = 2.0
-"""How long a beat that is under way may still take when the entry is withdrawn."""
+"""How long an end waits for the registry: what is in flight needs the time."""
+STILL_SECONDS = 45
+"""Whose heartbeat stands still as long is dead, for gateways too."""
+LOOK_SECONDS = 1
 
 log = logging.getLogger(__name__)
 
 
 class Registry(Protocol):
     """What is used of a modal.Dict."""
+
+    def get(self, key: str, default: Any = ...) -> Any:
+        """Return what is kept under a name, or the default."""
 
     def put(self, key: str, value: Any) -> Any:
         """Set what is kept under a name."""
@@ -79,27 +85,42 @@ class Publication:
         self._thread.start()
 
     def withdraw(self) -> None:
-        """Take the entry away. Safe to call twice, and before `begin`."""
+        """Have the entry taken away, and wait for that, not long. Safe to call at any time."""
         self._ended.set()
-        if self._thread is None:
-            return
-        if self._thread is not threading.current_thread():
+        if self._thread is not None:
             self._thread.join(STOP_SECONDS)
+
+    def _keep(self) -> None:
+        """Beat until it is over. A registry that hangs holds up this thread and nobody else."""
+        while not self._ended.wait(self._beat_seconds):
+            try:
+                if not self._wanted():
+                    break
+                self._beat()
+            except Exception as error:  # noqa: BLE001  Modal's and the network's are many
+                log.warning("publication.beat_failed key=%s reason=%r", self._key, error)
         try:
             self._registry.pop(self._key, None)
         except Exception as error:  # noqa: BLE001  Modal's and the network's are many
             log.warning("publication.not_withdrawn key=%s reason=%r", self._key, error)
 
-    def _keep(self) -> None:
-        while not self._ended.wait(self._beat_seconds):
-            try:
-                if not self._wanted():
-                    self.withdraw()
-                elif not self._ended.is_set():
-                    self._beat()
-            except Exception as error:  # noqa: BLE001  Modal's and the network's are many
-                log.warning("publication.beat_failed key=%s reason=%r", self._key, error)
-
     def _beat(self) -> None:
         said = {name: value for name, value in asdict(self._place).items() if value != ""}
         self._registry.put(self._key, json.dumps({**said, "heartbeat": self._clock()}))
+
+
+def beats(registry: Registry, key: str, wait: Callable[[float], object] = time.sleep) -> bool:
+    """Return whether the entry's heartbeat moves; an entry that stands still is taken away.
+
+    Whoever has crashed cannot do that, and would be taken for alive by his entry.
+    """
+    first = registry.get(key, None)
+    for _ in range(STILL_SECONDS // LOOK_SECONDS):
+        if first is None:
+            return False
+        wait(LOOK_SECONDS)
+        if (now := registry.get(key, None)) != first:
+            return now is not None
+    registry.pop(key, None)
+    log.warning("publication.dead_entry key=%s", key)
+    return False

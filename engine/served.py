@@ -19,7 +19,10 @@ LAST_LINES = 20
 
 
 class ServedTriton:
-    """A process of `engine serve`. Its lines are passed on; `on_end` is called when it ends."""
+    """A process of `engine serve`, whose lines are passed on.
+
+    `on_end` is called when it ends by itself after it was ready.
+    """
 
     def __init__(
         self, command: Sequence[str], stop_seconds: float, on_end: Callable[[], None] = lambda: None
@@ -30,6 +33,7 @@ class ServedTriton:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._is_decided = threading.Event()
         self._is_ready = False
+        self._is_stopped = False
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, timeout_seconds: float) -> None:
@@ -63,6 +67,7 @@ class ServedTriton:
         """End it: TERM, on which requests in flight may end, then KILL. Safe to call twice."""
         if self._process is None:
             return
+        self._is_stopped = True
         self._process.terminate()
         try:
             self._process.wait(self._stop_seconds)
@@ -83,7 +88,8 @@ class ServedTriton:
                     self._is_decided.set()
         self._process.wait()
         self._is_decided.set()
-        self._on_end()
+        if self._is_ready and not self._is_stopped:
+            self._on_end()
 
     def _explain(self, what: str) -> str:
         return "\n  ".join([f"{what}; its last lines:", *self._lines])

@@ -113,6 +113,7 @@ class TunnelledTriton:
         if self._publication.has_begun:
             self._has_ended.wait(self._unseen_seconds)
         self._triton.stop()
+        self._is_over.set()
         self._tunnel.close()
 
     def _note_end(self) -> None:

@@ -40,9 +40,9 @@ class FakeDict:
             self._changed.notify_all()
         return found
 
-    def contains(self, key: str) -> bool:
+    def get(self, key: str, default: Any = None) -> Any:
         self._check()
-        return key in self.content
+        return self.content.get(key, default)
 
     async def aio(self) -> AsyncIterator[tuple[str, Any]]:
         """Give all pairs, as `registry.items.aio()` does."""

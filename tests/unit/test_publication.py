@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
-from engine.publication import BEAT_SECONDS, Place, Publication
+from engine.publication import BEAT_SECONDS, STILL_SECONDS, STOP_SECONDS, Place, Publication, beats
 from fakes.modal_plane import FakeDict
 from gateway.backend.addresses import Defaults
 from gateway.backend.discovery.modal_dict import ModalDictReader
@@ -96,5 +97,60 @@ def test_a_registry_that_is_away_at_the_start_is_an_error() -> None:
         publication(registry).begin(PLACE)
 
 
+def test_a_registry_that_hangs_holds_up_no_end() -> None:
+    """Modal kills after 30 s, and what is in flight needs most of them."""
+    registry, may_go_on = FakeDict(), threading.Event()
+    pop = registry.pop
+
+    def hang(*given: Any) -> Any:
+        may_go_on.wait()
+        return pop(*given)
+
+    registry.pop = hang  # type: ignore[method-assign]
+    ours = publication(registry, every=100)
+    ours.begin(PLACE)
+    ending = threading.Thread(target=ours.withdraw)
+    ending.start()
+    ending.join(STOP_SECONDS + 5)
+    has_ended = not ending.is_alive()
+    may_go_on.set()
+
+    assert has_ended
+    registry.wait(lambda content: content == {})
+
+
+def test_an_entry_lives_while_its_heartbeat_moves() -> None:
+    registry = FakeDict()
+    registry.put("ta-1", '{"heartbeat": 1}')
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            registry.put("ta-1", '{"heartbeat": 2}')
+
+    assert beats(registry, "ta-1", wait)
+    assert len(waits) == 3
+    assert "ta-1" in registry.content
+
+
+def test_an_entry_that_stands_still_is_taken_away() -> None:
+    """Modal gives a crashed container's input back, and its entry would have it held for ever."""
+    registry, waits = FakeDict(), []
+    registry.put("ta-1", '{"heartbeat": 1}')
+
+    assert not beats(registry, "ta-1", waits.append)
+    assert not beats(registry, "ta-1", waits.append)
+    assert registry.content == {}
+    assert sum(waits) == STILL_SECONDS
+
+
+def test_one_that_withdraws_meanwhile_does_not_live() -> None:
+    registry = FakeDict()
+    registry.put("ta-1", '{"heartbeat": 1}')
+
+    assert not beats(registry, "ta-1", lambda _: registry.pop("ta-1"))
+
+
 def test_four_beats_go_into_what_gateways_wait() -> None:
-    assert Settings(_env_file=None).discovery_stale_seconds >= 4 * BEAT_SECONDS
+    assert Settings(_env_file=None).discovery_stale_seconds == STILL_SECONDS >= 4 * BEAT_SECONDS

@@ -54,6 +54,17 @@ def test_it_stops_in_order(capfd: pytest.CaptureFixture[str]) -> None:
     assert plane.open_ports == []
 
 
+def test_who_still_holds_it_is_let_go_when_it_is_stopped() -> None:
+    plane = FakePlane()
+    triton = tunnelled(plane, playing_triton())
+    triton.start(START_SECONDS)
+
+    triton.stop()
+
+    with pytest.raises(ServerDiedError):
+        triton.hold()
+
+
 def test_one_that_is_asked_to_leave_is_withdrawn_and_no_longer_held() -> None:
     plane = FakePlane()
     triton = tunnelled(plane, playing_triton())
