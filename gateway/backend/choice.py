@@ -23,6 +23,10 @@ class Loaded(Protocol):
     def capacity(self) -> int:
         """Calls that it may have."""
 
+    @property
+    def share(self) -> float:
+        """What it should have of its part of the load, up to 1: less while it starts slowly."""
+
 
 LoadedT = TypeVar("LoadedT", bound=Loaded)
 
@@ -40,8 +44,11 @@ def least_loaded_of_two(those: Sequence[LoadedT], rng: Random) -> LoadedT | None
 
 
 def load(one: Loaded) -> float:
-    """Return the share of its capacity that is used."""
-    return one.in_flight / one.capacity
+    """Return how loaded it would be with one call more: 1 is all that it takes, and a full share.
+
+    With one more, since without any call all would be alike, however slowly they should start.
+    """
+    return (one.in_flight + 1) / (one.capacity * one.share)
 
 
 def leading(

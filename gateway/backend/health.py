@@ -20,6 +20,7 @@ SILENT_PROBES = 3
 """Probes in a row without an answer before a Triton counts as not ready: it may only be busy."""
 FIRST_EJECTION_SECONDS = 1.0
 LONGEST_EJECTION_SECONDS = 60.0
+FIRST_SHARE = 0.1
 DRAIN_SECONDS = 30.0
 """How long a Triton that said it is going away is not taken for one that is just gone."""
 
@@ -32,8 +33,11 @@ class Health:
     that doubles with each ejection, until a call succeeds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, slow_start_seconds: float = 0.0
+    ) -> None:
         self._clock = clock
+        self._slow_start_seconds = slow_start_seconds
         self._state: State = "connecting"
         self._since_seconds = clock()
         self._strikes = 0
@@ -57,6 +61,16 @@ class Health:
     def state_seconds(self) -> float:
         """How long it has been that."""
         return self._clock() - self._since_seconds
+
+    @property
+    def share(self) -> float:
+        """What it should have of its part of the load: all of it, or less when it is just ready.
+
+        It has no streams then, so that it would get all new ones at once, cold and perhaps ill.
+        """
+        if self._state != "ready" or self.state_seconds >= self._slow_start_seconds:
+            return 1.0
+        return max(FIRST_SHARE, self.state_seconds / self._slow_start_seconds)
 
     @property
     def is_stuck(self) -> bool:
@@ -108,7 +122,7 @@ class Health:
 
     def renewed(self) -> Health:
         """Return that of the same Triton behind a new connection: what its calls told stays."""
-        health = Health(self._clock)
+        health = Health(self._clock, self._slow_start_seconds)
         health.ejections, health.last_error = self.ejections, self.last_error
         health._pause_seconds = self._pause_seconds
         if self._is_held():

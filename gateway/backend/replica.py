@@ -80,6 +80,11 @@ class Replica:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
+    @property
+    def share(self) -> float:
+        """What it should have of its part of the load."""
+        return self.health.share
+
     def begin(self) -> None:
         """Count a call as in flight."""
         self.in_flight += 1

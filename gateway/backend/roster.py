@@ -163,7 +163,7 @@ class Roster:
                 self._add(address)
 
     def _add(self, address: Address, health: Health | None = None) -> None:
-        health = health or Health(self._clock)
+        health = health or Health(self._clock, self._settings.slow_start_seconds)
         try:
             replica = Replica(address, self._settings, self._security, self._limits, health)
         except MisconfiguredError as error:

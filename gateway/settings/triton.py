@@ -50,6 +50,8 @@ class TritonSettings(BaseSettings):
     """How often each Triton has to really speak a word; 0: never."""
     max_ejected_share: float = Field(default=0.5, ge=0, lt=1)
     """The largest share of the Tritons that may be left out because their calls failed."""
+    slow_start_seconds: float = Field(default=10.0, ge=0)
+    """How long a Triton that is ready again takes to have its full share of the load; 0: none."""
     model_dir: Maybe[Path] = None
     """Checkpoint of Spark-TTS: `up` starts a Triton that speaks with it."""
     models: Listed[str] = Field(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from fakes.tokenizer import FakeTokenizer
-from fakes.triton import FakeTriton
 from gateway.backend.addresses import Address
 from gateway.backend.health import Health
 from gateway.backend.replica import Replica
@@ -18,6 +18,9 @@ from gateway.errors import BackendUnavailableError
 from gateway.settings import Settings
 from gateway.speech.deadline import Deadline
 from gateway.speech.synthesizer import CallContext
+
+if TYPE_CHECKING:
+    from fakes.triton import FakeTriton
 
 
 def replica_at(port: int) -> Replica:

@@ -20,6 +20,7 @@ from gateway.speech.deadline import Deadline
 class One:
     in_flight: int
     capacity: int
+    share: float = 1.0
 
 
 def test_the_less_loaded_of_two_is_chosen_by_its_share() -> None:
@@ -47,6 +48,34 @@ def test_calls_that_do_not_end_are_spread_evenly() -> None:
         chosen.in_flight += 1
 
     assert all(45 <= one.in_flight <= 55 for one in those)
+
+
+@pytest.mark.parametrize(("share", "calls"), [(0.1, 50), (0.5, 183), (1.0, 275)])
+def test_one_that_starts_slowly_gets_its_share_of_the_load(share: float, calls: int) -> None:
+    """Of 550 calls that do not end, as many as its share is of all shares."""
+    old, new = One(0, 1000), One(0, 1000, share)
+    rng = Random(7)
+
+    for _ in range(550):
+        chosen = least_loaded_of_two([old, new], rng)
+        assert chosen is not None
+        chosen.in_flight += 1
+
+    assert abs(new.in_flight - calls) <= 1
+
+
+def test_of_two_without_any_call_the_one_that_starts_slowly_waits() -> None:
+    old, new = One(0, 16), One(0, 16, 0.1)
+
+    chosen = {id(least_loaded_of_two([old, new], Random(seed))) for seed in range(20)}
+
+    assert chosen == {id(old)}
+
+
+def test_one_that_starts_slowly_gets_what_no_other_has_room_for() -> None:
+    new = One(1, 4, 0.1)
+
+    assert least_loaded_of_two([One(4, 4), new], Random(1)) is new
 
 
 def test_equals_are_chosen_equally_often() -> None:

@@ -9,6 +9,7 @@ from gateway.backend.classify import CONSEQUENCES, Effect
 from gateway.backend.health import (
     DRAIN_SECONDS,
     FIRST_EJECTION_SECONDS,
+    FIRST_SHARE,
     LONGEST_EJECTION_SECONDS,
     SILENT_PROBES,
     STRIKES,
@@ -186,6 +187,42 @@ def test_behind_a_new_connection_it_is_the_same_triton(health: Health, clock: Cl
     clock.now += 4 * FIRST_EJECTION_SECONDS - 0.01
     renewed.probed(None)
     assert renewed.state == "ejected"
+
+
+@pytest.mark.parametrize("fault", ["lost", "died", "draining"])
+def test_one_that_is_ready_again_has_a_share_that_grows(clock: Clock, fault: Fault) -> None:
+    health = Health(clock, slow_start_seconds=8.0)
+    health.probed(None)
+    clock.now += 8
+    full = health.share
+    fail(health, fault)
+    clock.now += DRAIN_SECONDS
+    health.probed(error("lost"))
+    health.probed(None)
+    shares = []
+    for _ in range(5):
+        shares.append(health.share)
+        clock.now += 2
+
+    assert full == 1.0
+    assert shares == [FIRST_SHARE, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_behind_a_new_connection_it_starts_slowly_too(clock: Clock) -> None:
+    renewed = Health(clock, slow_start_seconds=8.0).renewed()
+    renewed.probed(None)
+    clock.now += 4
+
+    assert renewed.share == 0.5
+
+
+def test_of_those_that_are_not_ready_none_has_less(clock: Clock) -> None:
+    """Where none is ready, all that answer are used alike."""
+    health = Health(clock, slow_start_seconds=8.0)
+    health.probed(None)
+    fail(health, "died")
+
+    assert health.share == 1.0
 
 
 def test_a_stuck_one_is_not_stuck_behind_a_new_connection(health: Health) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from fakes.clock import Clock
+from gateway.backend.addresses import Address
+from gateway.backend.discovery.static import StaticSource
 from gateway.backend.roster import Roster
 from gateway.backend.security import Security
 from gateway.backend.upstream import UpstreamCounts
@@ -14,6 +17,7 @@ from gateway.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from fakes.triton import FakeTriton
     from gateway.backend.discovery.source import Addresses
 
 
@@ -32,13 +36,34 @@ def test_a_caller_who_leaves_while_no_address_is_known_leaves_no_task() -> None:
         roster = Roster(Settings(_env_file=None), Way(Silent(), Security()), UpstreamCounts())
         before = len(asyncio.all_tasks())
         caller = asyncio.create_task(roster.wait_known())
-        while len(asyncio.all_tasks()) < before + 2:
+        for _ in range(3):
             await asyncio.sleep(0)
+        waiting = len(asyncio.all_tasks())
         caller.cancel()
         await asyncio.wait({caller})
         await asyncio.sleep(0)
+        assert waiting == before + 2
         after = len(asyncio.all_tasks())
         await roster.aclose()
         return after - before
 
     assert asyncio.run(left()) == 0
+
+
+def test_one_that_is_there_again_takes_its_share_as_slowly_as_is_set(triton: FakeTriton) -> None:
+    source = StaticSource((Address("a", "127.0.0.1", triton.port),))
+    settings, clock = Settings(_env_file=None, slow_start_seconds=20.0), Clock()
+
+    async def shares() -> list[float]:
+        roster = Roster(settings, Way(source, Security()), UpstreamCounts(), clock)
+        await roster.wait_known()
+        [replica] = roster.present
+        await roster.probe(replica)
+        found = []
+        for _ in range(3):
+            found.append(replica.share)
+            clock.now += 10.0
+        await roster.aclose()
+        return found
+
+    assert asyncio.run(shares()) == [0.1, 0.5, 1.0]
