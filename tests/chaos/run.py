@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from chaos.clients import Clients
-from chaos.faults import EVERYWHERE, FAULTS, PAIRS, SHORT, Fault, name_of
+from chaos.faults import ALONE, EVERYWHERE, PAIRS, SHORT, Fault, name_of
 from chaos.noise import write_repository
 from chaos.report import HEAD, Trial
 from chaos.service import DEADLINE_SECONDS, Gateway
@@ -134,8 +134,7 @@ def main() -> int:
     parser.add_argument("--only", help="the trials with this word in their name")
     parser.add_argument("--seconds", type=float, help="how long each lasts (6, with --short 3)")
     options = parser.parse_args()
-    alone = tuple((fault,) for fault in FAULTS)
-    plan = SHORT if options.short else (*alone, *EVERYWHERE, *PAIRS)
+    plan = SHORT if options.short else (*ALONE, *EVERYWHERE, *PAIRS)
     plan = tuple(faults for faults in plan if (options.only or "") in name_of(faults))
     seconds = options.seconds or (3.0 if options.short else 6.0)
     with tempfile.TemporaryDirectory() as folder:

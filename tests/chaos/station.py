@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from chaos.empty import EmptyTriton
 from fakes.relay import Relay
 from tritonserver.processes import Process, free_ports
 
@@ -53,6 +54,7 @@ class Station:
         self._engine = self._spawn(site.repository)
         self._relay = self._tunnel(site.ours)
         self._relay.__enter__()
+        self._empty: EmptyTriton | None = None
 
     @property
     def address(self) -> str:
@@ -65,6 +67,7 @@ class Station:
 
     def close(self) -> None:
         """End all of it."""
+        self._stop_empty()
         self._engine.stop()
         self._relay.__exit__()
 
@@ -89,6 +92,17 @@ class Station:
     def remember(self) -> None:
         """Come back with the model."""
         self._engine.stop()
+        self._start(self._site.repository)
+
+    def lose_all(self) -> None:
+        """Come back at once, with a repository that is empty."""
+        self.kill()
+        self._engine.wait()
+        self._empty = EmptyTriton(self._ports, SECRET)
+
+    def find_all(self) -> None:
+        """Come back with what was in it."""
+        self._stop_empty()
         self._start(self._site.repository)
 
     def freeze(self) -> None:
@@ -146,6 +160,10 @@ class Station:
 
     def _tunnel(self, authority: Path, port: int = 0) -> Relay:
         return Relay(self._ports.triton, tls=self._site.certificate(authority), port=port)
+
+    def _stop_empty(self) -> None:
+        if self._empty is not None:
+            self._empty.stop()
 
     def _start(self, repository: Path) -> None:
         self._engine.wait()
