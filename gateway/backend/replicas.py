@@ -97,13 +97,18 @@ class Replicas:
         ready = [r for r in answering if r.health.state == "ready"]
         return sorted(ready or answering, key=load)
 
-    async def choose(self, those: Callable[[], list[Replica]], wait_seconds: float) -> Replica:
-        """Return one of those with room for a call; raises OverloadedError if none has in time.
+    async def choose(
+        self, those: Callable[[], list[Replica]], wait_seconds: float
+    ) -> Replica | None:
+        """Return one of those with room for a call, None once there are none of them.
 
-        Begin the call before anything else is awaited.
+        Raises OverloadedError if none has room in time. Begin the call before anything else is
+        awaited.
         """
         give_up_at_seconds = self._clock() + wait_seconds
         while (chosen := least_loaded_of_two(those(), self._rng)) is None:
+            if not those():
+                break
             left_seconds = give_up_at_seconds - self._clock()
             if left_seconds <= 0:
                 raise OverloadedError(

@@ -193,17 +193,18 @@ class TritonSynthesizer:
             is_kept = last is not None and last in untried and last.in_flight < last.capacity
             return [last] if is_kept and last is not None else untried
 
-        if not those():
+        is_first = bond.replica is None
+        patience_seconds = self._first_wait_seconds if is_first else self._later_wait_seconds
+        wait_seconds = min(patience_seconds, attempts.deadline.remaining_seconds())
+        # Again, where those that it waited for are gone meanwhile.
+        while (chosen := await self._replicas.choose(those, wait_seconds)) is None:
             if attempts.tried:
                 raise attempts.error
             await self._replicas.refresh([model])
             if not those():
                 raise self._gone(model)
-        is_first = bond.replica is None
-        patience_seconds = self._first_wait_seconds if is_first else self._later_wait_seconds
-        wait_seconds = min(patience_seconds, attempts.deadline.remaining_seconds())
-        bond.replica = await self._replicas.choose(those, wait_seconds)
-        return bond.replica
+        bond.replica = chosen
+        return chosen
 
     def _gone(self, model: str) -> SpeechError:
         if self._replicas.contract(model) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
@@ -259,6 +260,20 @@ def test_one_that_only_says_it_is_ready_is_found_by_having_it_speak(
     assert states[good.address]["state"] == "ready"
     assert states[bad.address]["ejections"] >= 1
     assert {said.target_text for said in good.seen.requests} == {"Yes."}
+
+
+def test_who_waits_for_a_stream_is_told_when_its_triton_is_gone(triton: FakeTriton) -> None:
+    """Not that it has no room, and not after the whole wait."""
+    triton.script = Script([Hang()])
+    settings = {"replica_max_streams": 1, "admission_wait_seconds": 15.0}
+    with RunningService(triton, **settings, **FAST) as service, ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(service.say) for _ in range(2)]
+        assert triton.seen.started.wait()
+        service.wait_in_flight(2)
+        triton.stop()
+        answers = [answer.result() for answer in running]
+
+    assert [message_of(answer, 503, "backend_unavailable") for answer in answers]
 
 
 def test_of_those_that_fail_no_more_than_a_share_is_ejected(pair: Pair) -> None:
