@@ -81,6 +81,7 @@ class TritonSynthesizer:
                 if is_passed_on or not attempts.may_go_on(replica, error):
                     raise
             else:
+                bond.replica = replica
                 return
 
     async def _speak(
@@ -203,7 +204,6 @@ class TritonSynthesizer:
             await self._replicas.refresh([model])
             if not those():
                 raise self._gone(model)
-        bond.replica = chosen
         return chosen
 
     def _gone(self, model: str) -> SpeechError:

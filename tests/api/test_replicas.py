@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, TypeAlias
 
 import httpx
@@ -101,6 +101,21 @@ def test_full_tritons_are_a_429_and_none_is_ejected(pair: Pair) -> None:
 
     assert {message_of(answer, 429, "overloaded") for answer in answers}
     assert {(one["state"], one["ejections"]) for one in replicas.values()} == {("ready", 0)}
+
+
+def test_who_is_tried_again_waits_no_longer_than_at_first(pair: Pair) -> None:
+    full, busy = pair
+    full.script, busy.script = Script([FULL]), Script([Hang()])
+    limits = {"replica_max_streams": 1, "admission_wait_seconds": 0.2}
+
+    with serve(*pair, **limits) as service:
+        wait_ready(service, *pair)
+        with closing(service.send()):
+            assert busy.seen.started.wait()
+            answer = service.say()
+
+    assert message_of(answer, 429, "overloaded")
+    assert full.seen.started.count
 
 
 def test_no_one_gets_more_streams_than_it_takes(pair: Pair) -> None:
