@@ -115,6 +115,21 @@ def test_each_ejection_is_twice_as_long_until_a_call_succeeds(health: Health, cl
     assert ejected_seconds() == FIRST_EJECTION_SECONDS
 
 
+def test_a_call_that_ends_well_while_it_is_ejected_shortens_no_pause(
+    health: Health, clock: Clock
+) -> None:
+    """It began before, and tells nothing of now."""
+    fail(health, "died")
+    health.succeeded()
+    clock.now += FIRST_EJECTION_SECONDS
+    health.probed(None)
+    fail(health, "died")
+    clock.now += 2 * FIRST_EJECTION_SECONDS - 0.01
+    health.probed(None)
+
+    assert health.state == "ejected"
+
+
 def test_one_that_is_really_gone_is_not_ejected_but_connecting(
     health: Health, clock: Clock
 ) -> None:

@@ -1,18 +1,25 @@
-"""What the list of Tritons leaves behind."""
+"""What is known of Tritons, and what is left behind."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import pytest
 
 from fakes.clock import Clock
 from gateway.backend.addresses import Address
 from gateway.backend.discovery.static import StaticSource
+from gateway.backend.health import STRIKES
+from gateway.backend.replicas import Replicas
 from gateway.backend.roster import Roster
 from gateway.backend.security import Security
 from gateway.backend.upstream import UpstreamCounts
 from gateway.backend.way import Way
+from gateway.errors import BackendTimeoutError
 from gateway.settings import Settings
+from gateway.speech.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -67,3 +74,26 @@ def test_one_that_is_there_again_takes_its_share_as_slowly_as_is_set(triton: Fak
         return found
 
     assert asyncio.run(shares()) == [0.1, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(("left_seconds", "state"), [(0.0, "ready"), (1.0, "ejected")])
+def test_of_calls_that_their_deadline_ended_nothing_is_told(
+    triton: FakeTriton, left_seconds: float, state: str
+) -> None:
+    """Whoever gives a model less time than it may take must not have it ejected."""
+    addresses = (Address("a", "127.0.0.1", triton.port), Address("nobody", "127.0.0.1", 1))
+    settings, deadline = Settings(_env_file=None), Deadline(left_seconds, lambda: 0.0)
+
+    async def after_many() -> str:
+        way = Way(StaticSource(addresses), Security())
+        replicas = Replicas(settings, way, UpstreamCounts())
+        await replicas.refresh(["hibari"])
+        [replica] = (each for each in replicas.present() if each.name == "a")
+        for _ in range(STRIKES):
+            with suppress(BackendTimeoutError), replicas.call(replica, deadline):
+                raise BackendTimeoutError("silent")
+        found = replica.health.state
+        await replicas.aclose()
+        return found
+
+    assert asyncio.run(after_many()) == state
