@@ -6,6 +6,7 @@ Thin: what happens is in `tunnelled` and `autoscale`.
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 import threading
 from pathlib import Path
@@ -21,6 +22,7 @@ from engine.publication import beats
 from engine.tunnelled import (
     MAX_AGE_SECONDS,
     SERVER_NAME,
+    SPREAD_SECONDS,
     ControlPlane,
     Replica,
     TunnelledTriton,
@@ -68,8 +70,12 @@ class Tunnel:
             SETTINGS_OF[deployment.tunnel],
             deployment.capacity,
             name,
+            MAX_AGE_SECONDS - random.uniform(0, SPREAD_SECONDS),  # noqa: S311  no secret
         )
-        self.triton = TunnelledTriton(replica, ControlPlane(forward, address, registry, leaving))
+        # All that there are hold an input, so one more, which nobody keeps, starts a container.
+        succeed = lambda: self.hold.spawn("")  # noqa: E731
+        plane = ControlPlane(forward, address, registry, leaving, succeed)
+        self.triton = TunnelledTriton(replica, plane)
         self.triton.start(deployment.startup_seconds)
         try:
             self.hold.spawn(self.key)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 BEAT_SECONDS = 10.0
 """Gateways ignore an entry that stands still for 45 s, which is four of these."""
@@ -28,6 +28,9 @@ class Registry(Protocol):
 
     def get(self, key: str, default: Any = ...) -> Any:
         """Return what is kept under a name, or the default."""
+
+    def keys(self) -> Iterable[str]:
+        """Return the names under which something is kept."""
 
     def put(self, key: str, value: Any) -> Any:
         """Set what is kept under a name."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 MAX_AGE_SECONDS = 23 * 3600.0
 """Modal ends an input after 24 h; what leaves before then is not cut."""
+SPREAD_SECONDS = 3 * 3600.0
+"""Those that were started together do not leave together: each goes up to so much earlier."""
+SUCCESSOR_SECONDS = 1500.0
+"""How long one that is old stays for another to come; where there may be no more, none does."""
 EXIT_TIMEOUT_SECONDS = 15
 """For what is in flight. A call speaks one segment of a text, some 300 characters at most."""
 STOP_SECONDS = EXIT_TIMEOUT_SECONDS + 4.0
@@ -35,18 +39,23 @@ log = logging.getLogger(__name__)
 class ControlPlane:
     """What the platform gives: tunnels, the registry, and who has been asked to leave.
 
-    `forward` opens a tunnel to a port; `address` says where that leads, host and port.
+    `forward` opens a tunnel to a port; `address` says where that leads, host and port; `succeed`
+    has one Triton more started.
     """
 
     forward: Callable[[int], AbstractContextManager[Any]]
     address: Callable[[Any], tuple[str, int]]
     registry: Registry
     leaving: Registry
+    succeed: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One Triton: its name in the registry, how it is started, and what is said of it."""
+    """One Triton: its name in the registry, how it is started, and what is said of it.
+
+    `lasts_seconds` is after how long another should take its place.
+    """
 
     key: str
     command: Sequence[str]
@@ -54,6 +63,7 @@ class Replica:
     tls: str
     capacity: int
     server_name: str = ""
+    lasts_seconds: float = MAX_AGE_SECONDS
 
 
 class TunnelledTriton:
@@ -72,6 +82,7 @@ class TunnelledTriton:
     ) -> None:
         self._replica = replica
         self._plane = plane
+        self._beat_seconds = beat_seconds
         self._unseen_seconds = unseen_seconds
         self._clock = clock
         self._is_over = threading.Event()
@@ -101,8 +112,9 @@ class TunnelledTriton:
 
         It is withdrawn then, so that nothing new comes.
         """
-        left_seconds = MAX_AGE_SECONDS - (self._clock() - self._started_seconds)
-        self._is_over.wait(max(0.0, left_seconds))
+        left_seconds = self._replica.lasts_seconds - (self._clock() - self._started_seconds)
+        if not self._is_over.wait(max(0.0, left_seconds)):
+            self._await_successor()
         self._publication.withdraw()
         self._triton.check_alive()
         return "asked" if self._was_asked else "aged"
@@ -115,6 +127,26 @@ class TunnelledTriton:
         self._triton.stop()
         self._is_over.set()
         self._tunnel.close()
+
+    def _await_successor(self) -> None:
+        """Have another started, and return once it is there: until then nobody might be."""
+        give_up_at_seconds = self._clock() + SUCCESSOR_SECONDS
+        try:
+            before = set(self._plane.registry.keys())
+            self._plane.succeed()
+        except Exception as error:  # noqa: BLE001  Modal's and the network's are many
+            log.warning("tunnel.no_successor key=%s reason=%r", self._replica.key, error)
+            return
+        while self._clock() < give_up_at_seconds and not self._published() - before:
+            if self._is_over.wait(self._beat_seconds):
+                return
+
+    def _published(self) -> set[str]:
+        try:
+            return set(self._plane.registry.keys())
+        except Exception as error:  # noqa: BLE001  Modal's and the network's are many
+            log.warning("tunnel.registry_unread key=%s reason=%r", self._replica.key, error)
+            return set()
 
     def _note_end(self) -> None:
         self._has_ended.set()

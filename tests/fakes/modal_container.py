@@ -55,6 +55,7 @@ def main() -> None:
 
     container: Any = Tunnel()
     container.hold.local("one that has died")
+    container.hold.local("")
     of_this_one, beats = registry.get, itertools.count()
     registry.get = lambda *_: next(beats)
     container.hold.local("one that is free")

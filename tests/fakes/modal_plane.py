@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.tunnelled import ControlPlane
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Callable, Generator
 
 WAIT_SECONDS = 20.0
 READY = "print('INFO engine.ready grpc=x', flush=True)"
@@ -32,6 +32,10 @@ class FakeDict:
             self.content[key] = value
             self._changed.notify_all()
         return True
+
+    def keys(self) -> list[str]:
+        self._check()
+        return list(self.content)
 
     def pop(self, key: str, default: Any = None) -> Any:
         self._check()
@@ -66,11 +70,18 @@ class FakePlane:
         self.registry = FakeDict()
         self.leaving = FakeDict()
         self.open_ports: list[int] = []
+        self.succeed: Callable[[], object] = lambda: self.registry.put("ta-2", "{}")
+        """What happens when another Triton is asked for."""
         self._where = (host, port)
 
     def plane(self) -> ControlPlane:
         """Return what is handed to a TunnelledTriton."""
-        return ControlPlane(self._forward, lambda where: where, self.registry, self.leaving)
+        return ControlPlane(
+            self._forward, lambda where: where, self.registry, self.leaving, self._succeed
+        )
+
+    def _succeed(self) -> None:
+        self.succeed()
 
     @contextmanager
     def _forward(self, port: int) -> Generator[tuple[str, int], None, None]:
