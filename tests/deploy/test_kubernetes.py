@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from engine.autoscale import FULL_SHARE
 from engine.server import EXIT_GRACE_SECONDS
 from engine.spec import EngineSpec
 from engine.workplace import Workplace
+from gateway.backend.upstream import UpstreamCounts
 from gateway.settings import Settings
 from gateway.speech.voice_file import load_voices
+from gateway.telemetry.collectors import UpstreamCollector
 
 FOLDER = Path(__file__).parents[2] / "engine" / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text("utf-8"))
@@ -181,6 +184,35 @@ def test_another_triton_comes_before_the_last_is_full() -> None:
     assert streams == EngineSpec().max_batch
     assert scaler["scaleTargetRef"]["name"] == "triton"
     assert "replicas" not in find("Deployment", "triton")["spec"]
+
+
+def test_what_scaling_asks_for_is_there() -> None:
+    """The rule for prometheus-adapter is in the README, since the adapter is the cluster's."""
+    scaler = find("HorizontalPodAutoscaler", "triton")["spec"]
+    asked = scaler["metrics"][0]["external"]["metric"]["name"]
+    readme = (FOLDER.parent / "README.md").read_text("utf-8")
+    [rules] = (
+        text for text in re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL) if "rules" in text
+    )
+    [rule] = yaml.safe_load(rules)["rules"]["external"]
+
+    shown = {family.name for family in UpstreamCollector(UpstreamCounts()).collect()}
+    assert asked in shown
+    assert (rule["seriesQuery"], rule["metricsQuery"]) == (asked, f"sum({asked})")
+
+
+def test_prometheus_may_read_what_it_is_told_to() -> None:
+    """The ports of the annotations, through the network's policy and without a key."""
+    for name in ("gateway", "triton"):
+        annotations = pod_of(name)["metadata"]["annotations"]
+        ports = {p["containerPort"]: p["name"] for p in container(name)["ports"]}
+        port = ports[int(annotations["prometheus.io/port"])]
+        rules = find("NetworkPolicy", name)["spec"]["ingress"]
+        [peers] = [rule.get("from") for rule in rules if {"port": port} in rule["ports"]]
+        labels = {"kubernetes.io/metadata.name": "monitoring"}
+        assert peers in (None, [{"namespaceSelector": {"matchLabels": labels}}])
+
+    assert "metrics" in Settings(_env_file=None).open_without_key
 
 
 def test_all_that_the_tritons_take_is_let_in() -> None:
