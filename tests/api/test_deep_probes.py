@@ -65,7 +65,7 @@ def test_one_that_is_only_busy_is_not_ejected_for_a_late_word(pair: Pair) -> Non
 
     late.script = Script(by_text=says)
     with (
-        serve(*pair, **OFTEN, first_audio_timeout_seconds=0.5) as service,
+        serve(*pair, **OFTEN, first_audio_timeout_seconds=1.0) as service,
         ThreadPoolExecutor(8) as pool,
     ):
         wait_ready(service, *pair)
