@@ -89,7 +89,10 @@ PLACES = {
         "triton/speech_backend/audio_tokenizer.py",
         "triton/speech_backend/language_model.py",
     ),
-    "vllm": ("triton/speech_backend/vllm_engine/start.py",),
+    "vllm": (
+        "triton/speech_backend/vllm_engine/allowed.py",
+        "triton/speech_backend/vllm_engine/start.py",
+    ),
     "tokenizers": ("engine/fixture/", "triton/speech_backend/spark.py"),
     "safetensors": ("triton/speech_backend/bicodec/weights.py", "engine/fixture/"),
     "yaml": ("triton/speech_backend/bicodec/config.py", "engine/fixture/"),

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from fakes import vllm_batch
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
@@ -48,7 +50,7 @@ class SamplingParams:
     detokenize: bool = True
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
     skip_clone: bool = False
-    allowed_token_ids: list[int] | None = None
+    extra_args: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.repetition_penalty) or self.repetition_penalty <= 0:
@@ -139,7 +141,8 @@ class Sequence:
 
 def written(prompt: list[int], params: SamplingParams) -> list[int]:
     """Return all that a request writes."""
-    allowed = params.allowed_token_ids or range(VOCABULARY)
+    ranges = (params.extra_args or {}).get("allowed_ids", [(0, VOCABULARY - 1)])
+    allowed = [i for first, last in ranges for i in range(first, last + 1)]
     ids: list[int] = []
     while len(ids) < (params.max_tokens or 16):
         ids.append(allowed[(prompt[-1] + (params.seed or 0) + 1 + len(ids)) % len(allowed)])
@@ -260,7 +263,7 @@ def _module(name: str, **values: Any) -> None:
 
 
 _module("vllm", SamplingParams=SamplingParams)
-for _name in ("engine", "v1", "v1.engine", "v1.executor", "v1.metrics"):
+for _name in ("engine", "v1", "v1.engine", "v1.executor", "v1.metrics", "v1.sample"):
     _module(f"vllm.{_name}")
 _module("vllm.engine.arg_utils", AsyncEngineArgs=AsyncEngineArgs)
 _module("vllm.sampling_params", RequestOutputKind=RequestOutputKind)
@@ -268,3 +271,4 @@ _module("vllm.v1.engine.async_llm", AsyncLLM=AsyncLLM)
 _module("vllm.v1.engine.exceptions", EngineDeadError=EngineDeadError)
 _module("vllm.v1.executor.uniproc_executor", UniProcExecutor=UniProcExecutor)
 _module("vllm.v1.metrics.loggers", StatLoggerBase=StatLoggerBase)
+sys.modules["vllm.v1.sample.logits_processor"] = vllm_batch

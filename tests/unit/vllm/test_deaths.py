@@ -124,10 +124,10 @@ def test_an_engine_ends_with_the_process_that_started_it() -> None:
     environment = {**os.environ, "PYTHONPATH": str(folder.parent)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
-        pid, is_loaded = owner.stdout.readline().split()
+        pid, *words = owner.stdout.readline().split()
         engine = psutil.Process(int(pid))
 
         owner.kill()
 
         engine.wait(10)
-    assert is_loaded == "True"
+    assert words == ["True", "AllowedIds"]

@@ -1,4 +1,4 @@
-"""vLLM, as this project starts and asks it: the one place that imports it.
+"""vLLM, as this project starts and asks it.
 
 Written against 0.24.0. The engine is a process of its own; AsyncLLM speaks with it over ZeroMQ.
 """
@@ -20,6 +20,7 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from speech_backend.serving import InvalidInputError
+from speech_backend.vllm_engine import allowed
 from speech_backend.vllm_engine.figures import FigureRecorder
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     # FlashInfer's sampler knows no seeds.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    # Torch's threads wait for each other busily, and the engine's process computes on the GPU.
+    "OMP_NUM_THREADS": "1",
     # Nothing is told to anyone.
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -44,11 +47,13 @@ ENVIRONMENT = {
 class OwnedExecutor(UniProcExecutor):
     """An executor whose process ends with the one that started it, whatever ended that.
 
-    vLLM's own lives on when its parent is killed, and keeps the GPU's memory.
+    vLLM's own lives on when its parent is killed, and keeps the GPU's memory. Requests in it are
+    held to their allowed ids.
     """
 
     def _init_executor(self) -> None:
         """Watch the parent from before the weights are loaded."""
+        allowed.install()
         parent = multiprocessing.parent_process()
         threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
         super()._init_executor()
@@ -112,7 +117,7 @@ def sampling_params(request: GenerationRequest) -> SamplingParams:
             max_tokens=request.max_new_tokens,
             stop_token_ids=sorted(request.end_ids),
             ignore_eos=True,
-            allowed_token_ids=_listed(request),
+            extra_args=allowed.allowed_arguments(request),
             detokenize=False,
             output_kind=(
                 RequestOutputKind.DELTA if request.is_streaming else RequestOutputKind.FINAL_ONLY
@@ -122,8 +127,3 @@ def sampling_params(request: GenerationRequest) -> SamplingParams:
         )
     except ValueError as error:
         raise InvalidInputError(str(error)) from error
-
-
-def _listed(request: GenerationRequest) -> list[int] | None:
-    ids = [i for first, last in request.allowed_ids for i in range(first, last + 1)]
-    return ids or None
