@@ -70,6 +70,7 @@ class FakeSender:
     def __init__(self, cancel_after: int | None = None) -> None:
         self.responses: list[InferenceResponse] = []
         self.finals = 0
+        self.asked = 0
         self._cancel_after = cancel_after
 
     @property
@@ -81,6 +82,7 @@ class FakeSender:
         return [response.error.message for response in self.responses if response.error]
 
     def is_cancelled(self) -> bool:
+        self.asked += 1
         return self._cancel_after is not None and len(self.responses) >= self._cancel_after
 
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from fakes.clock import Clock
 from fakes.loop import LoopThread
 from fakes.pb_utils import FakeRequest, FakeSender, KeepingPbUtils
 from speech_backend.serving import Codec, InvalidInputError
@@ -64,8 +65,13 @@ def pb_utils() -> KeepingPbUtils:
 
 
 @pytest.fixture
-def tasks(model: Model, loop: LoopThread, pb_utils: KeepingPbUtils) -> RequestTasks:
-    return RequestTasks(pb_utils, "llm", model.generate, CODEC, loop.loop)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tasks(model: Model, loop: LoopThread, pb_utils: KeepingPbUtils, clock: Clock) -> RequestTasks:
+    return RequestTasks(pb_utils, "llm", model.generate, CODEC, loop.loop, clock)
 
 
 def request(count: int, name: str = "1", **more: Any) -> FakeRequest:
@@ -138,11 +144,32 @@ def test_a_cancel_leaves_others_alone(tasks: RequestTasks) -> None:
     assert (ids(other), cancel.sender.finals) == ([0, 1, 2, 3], 1)
 
 
+class Ticking(FakeSender):
+    """A second passes with each response."""
+
+    def __init__(self, clock: Clock, cancel_after: int) -> None:
+        super().__init__(cancel_after)
+        self._clock = clock
+
+    def send(self, *response: Any, **flags: Any) -> None:
+        super().send(*response, **flags)
+        self._clock.now += 1.0
+
+
+def test_the_server_is_not_asked_for_each_message(tasks: RequestTasks) -> None:
+    many = request(100)
+
+    tasks.accept(many)
+    tasks.close()
+
+    assert (len(ids(many)), many.sender.asked) == (100, 1)
+
+
 def test_a_client_that_has_gone_ends_the_model(
-    tasks: RequestTasks, model: Model, pb_utils: KeepingPbUtils
+    tasks: RequestTasks, model: Model, pb_utils: KeepingPbUtils, clock: Clock
 ) -> None:
     gone, never_there = request(5), request(5, "2")
-    gone.sender = FakeSender(cancel_after=2)
+    gone.sender = Ticking(clock, cancel_after=2)
     never_there.sender = FakeSender(cancel_after=0)
 
     tasks.accept(gone)
@@ -154,8 +181,10 @@ def test_a_client_that_has_gone_ends_the_model(
     assert pb_utils.outcomes() == {"cancelled": 2}
 
 
-def test_the_model_is_stopped_before_its_end_is_said(tasks: RequestTasks, model: Model) -> None:
-    class Sender(FakeSender):
+def test_the_model_is_stopped_before_its_end_is_said(
+    tasks: RequestTasks, model: Model, clock: Clock
+) -> None:
+    class Sender(Ticking):
         def send(self, *response: Any, **flags: Any) -> None:
             super().send(*response, **flags)
             if flags:
@@ -164,7 +193,7 @@ def test_the_model_is_stopped_before_its_end_is_said(tasks: RequestTasks, model:
     closed: list[int] = []
     model.closing_steps = 1000
     gone = request(5)
-    gone.sender = Sender(cancel_after=2)
+    gone.sender = Sender(clock, cancel_after=2)
 
     tasks.accept(gone)
     tasks.close()

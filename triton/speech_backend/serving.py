@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -60,6 +61,9 @@ STUCK_SECONDS = 8.0
 # One call from a model to its server at a time. On 2.51, calls from several threads while
 # clients hang up crash the server; figures in triton/README.md. A call takes some 0.3 ms.
 CALL = threading.Lock()
+ASK_SECONDS = 1.0
+"""How old the server's word that a client is still there may be where nothing is sent to it. Who
+cancels by a request is heard at once; this is for clients that were killed."""
 OUTCOMES = ("finished", "cancelled", "invalid", "failed")
 
 
@@ -95,14 +99,28 @@ class Outcomes:
 class Sender:
     """A response sender that keeps to one call at a time; `cancelled` ends it too."""
 
-    def __init__(self, sender: Any, cancelled: threading.Event) -> None:
+    def __init__(
+        self,
+        sender: Any,
+        cancelled: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sender = sender
         self._cancelled = cancelled
+        self._clock = clock
+        self._asked_at = -math.inf
 
-    def is_cancelled(self) -> bool:
-        """Whether the client has gone, or has said that it wants no more."""
+    def is_cancelled(self, since_seconds: float = 0.0) -> bool:
+        """Whether the client has said that it wants no more, or has gone.
+
+        For the second the server is asked, unless it said no within the last `since_seconds`.
+        """
         if self._cancelled.is_set():
             return True
+        now = self._clock()
+        if now - self._asked_at < since_seconds:
+            return False
+        self._asked_at = now
         with CALL:
             return bool(self._sender.is_cancelled())
 
@@ -136,14 +154,15 @@ def serve(
     synthesize: Synthesize,
     cancelled: threading.Event,
     codec: Codec = SPEECH,
+    clock: Callable[[], float] = time.monotonic,
 ) -> str:
     """Answer one Triton request with what `synthesize` yields; return the outcome.
 
-    Cancellation, by `cancelled` or by the server, is polled before every answer, and where a model
-    that has none yet yields None. An error is sent at most once and without a traceback; FINAL is
-    sent exactly once, whatever happened.
+    Cancellation is polled before every answer, and where a model that has none yet yields None;
+    there the server itself is asked once in ASK_SECONDS. An error is sent at most once and without
+    a traceback; FINAL is sent exactly once, whatever happened.
     """
-    sender = Sender(request.get_response_sender(), cancelled)
+    sender = Sender(request.get_response_sender(), cancelled, clock)
     outcome = "failed"
     try:
         outcome = _send_answers(
@@ -164,7 +183,7 @@ def _send_answers(
         return "cancelled"
     with closing(start()) as answers:
         for answer in answers:
-            if sender.is_cancelled():
+            if sender.is_cancelled(ASK_SECONDS if answer is None else 0.0):
                 return "cancelled"
             if answer is not None:
                 sender.send(response(pb_utils, answer))

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from speech_backend.serving import Outcomes, Sender, failure, is_cancel, read, response
+from speech_backend.serving import (
+    ASK_SECONDS,
+    Outcomes,
+    Sender,
+    failure,
+    is_cancel,
+    read,
+    response,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -22,9 +31,10 @@ Generate: TypeAlias = "Callable[[Any], AsyncGenerator[Answer, None]]"
 class RequestTasks:
     """Answers Triton's requests with what `generate` yields, as tasks of the running `loop`.
 
-    The promises are those of `serving.serve` and `threads.RequestThreads`. A request that is
-    cancelled ends where it waits: its generator is closed at once. Calls to the server take some
-    0.3 ms and go through a thread of their own, so that the loop goes on meanwhile.
+    The promises are those of `serving.serve` and `threads.RequestThreads`, but the server is asked
+    once in ASK_SECONDS only whether a client is still there. A request that is cancelled ends where
+    it waits: its generator is closed at once. Calls to the server take some 0.3 ms and go through a
+    thread of their own, so that the loop goes on meanwhile.
     """
 
     def __init__(
@@ -34,11 +44,13 @@ class RequestTasks:
         generate: Generate,
         codec: Codec,
         loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pb_utils = pb_utils
         self._generate = generate
         self._codec = codec
         self._loop = loop
+        self._clock = clock
         self._outcomes = Outcomes(pb_utils, model)
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="send")
         self._answering: dict[str, asyncio.Task[str]] = {}
@@ -63,7 +75,7 @@ class RequestTasks:
             await asyncio.wait(self._tasks)
 
     def _start(self, request: Any) -> None:
-        sender = Sender(request.get_response_sender(), threading.Event())
+        sender = Sender(request.get_response_sender(), threading.Event(), self._clock)
         answering = self._loop.create_task(self._answer(sender, request))
         # Known before the next request, which may be the one that cancels it.
         self._answering[request.request_id()] = answering
@@ -91,7 +103,7 @@ class RequestTasks:
 
     def _send(self, sender: Sender, answer: Answer) -> bool:
         """Send an answer, unless nobody wants it any more."""
-        if sender.is_cancelled():
+        if sender.is_cancelled(ASK_SECONDS):
             return False
         sender.send(response(self._pb_utils, answer))
         return True

@@ -49,6 +49,19 @@ def test_a_listener_who_is_far_ahead_gets_messages_now_and_then(
         assert pace.pause_seconds(450) == MAX_PAUSE_SECONDS
 
 
+def test_many_listeners_who_are_far_ahead_share_fewer_messages(
+    pacer: Pacer, clock: FakeClock
+) -> None:
+    with ExitStack() as stack:
+        paces = [stack.enter_context(pacer.request()) for _ in range(60)]
+        for pace in paces:
+            pace.pause_seconds(FIRST_SOUND_IDS)
+
+        assert [pace.pause_seconds(500) for pace in paces[:2]] == [0.2, 0.2]
+        clock.now += (500 + FIRST_SOUND_IDS) / 50 - 0.8
+        assert paces[0].pause_seconds(0) == pytest.approx(0.1)
+
+
 def test_a_listener_who_has_little_left_waits_for_an_eighth_of_it(
     pacer: Pacer, clock: FakeClock
 ) -> None:

@@ -22,12 +22,15 @@ MESSAGES_PER_SECOND = 1000
 """For those who wait for their first sound together, and as many for all others. Reading 4 000 a
 second takes two cores of the front; sending one takes 0.3 ms here."""
 
+MESSAGES_AHEAD_PER_SECOND = 300
+"""For those whose listeners have much left, together."""
+
 LEAD_SHARE = 1 / 8
 """How much of what a listener has left may be waited for. The front goes on decoding when 0.2 s
 are left, so this is never heard."""
 
 MAX_PAUSE_SECONDS = 0.1
-"""The end of a request is seen as much later, too."""
+"""Longest pause where 30 are heard or fewer; the end of a request is seen as much later, too."""
 
 
 class Pacer:
@@ -71,8 +74,10 @@ class Pace:
         now = self._clock()
         self._began_at = now if self._began_at is None else self._began_at
         self._ids += new_ids
-        share = self._pacer.sharing(is_heard=self.is_heard) / MESSAGES_PER_SECOND
+        sharing = self._pacer.sharing(is_heard=self.is_heard)
+        share = sharing / MESSAGES_PER_SECOND
         if not self.is_heard:
             return share
         lead = self._ids / IDS_PER_SECOND - (now - self._began_at)
-        return max(share, min(lead * LEAD_SHARE, MAX_PAUSE_SECONDS))
+        longest = max(MAX_PAUSE_SECONDS, sharing / MESSAGES_AHEAD_PER_SECOND)
+        return max(share, min(lead * LEAD_SHARE, longest))
