@@ -42,11 +42,14 @@ def model_config(spec: ModelSpec) -> model_config_pb2.ModelConfig:
     config.instance_group.add(
         count=spec.instances, kind=model_config_pb2.ModelInstanceGroup.KIND_CPU
     )
-    if spec.backend == BACKEND:
-        _fit_tensorrtllm(config)
     if spec.batches_dynamically:
         # Without a delay: what came while the last batch was computed makes the next.
         config.dynamic_batching.SetInParent()
+        # Of whatever length: else a batch ends where the next one in line has another.
+        for tensor in config.input:
+            tensor.allow_ragged_batch = -1 in tensor.dims
+    if spec.backend == BACKEND:
+        _fit_tensorrtllm(config)
     if spec.queue is not None:
         policy = config.dynamic_batching.default_queue_policy
         policy.max_queue_size = spec.queue.requests

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from speech_backend.batches import BATCH_SIZES
 from speech_backend.bicodec import BiCodecDecoder
-from speech_backend.shapes import BATCH_SIZES, FixedShapes, batch_size
+from speech_backend.shapes import FixedShapes
+from speech_backend.vocoder import Vocoder
 from speech_backend.windows import WINDOW_LENGTHS
 
 if TYPE_CHECKING:
@@ -89,7 +91,26 @@ def test_what_fits_no_shape_is_refused(decoder: BiCodecDecoder) -> None:
 
     with pytest.raises(ValueError, match="windows are of 50 tokens; allowed are"):
         shapes(*random_batch(1, 50))
-    with pytest.raises(ValueError, match="a batch of 17 is larger than 16"):
-        batch_size(17)
     with pytest.raises(ValueError, match="semantic tokens are 0 to 8192"):
         shapes(semantic.clamp(max=0) + torch.tensor([[0], [8192]]), voices, lengths)
+
+
+def window(tokens: int, length: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(tokens + length)
+    return {
+        "semantic_tokens": random.integers(0, 8192, tokens).astype(np.int32),
+        "length": np.array([length], np.int32),
+        "global_tokens": random.integers(0, 4096, 32).astype(np.int32),
+    }
+
+
+def test_windows_of_unequal_lengths_sound_as_each_does_alone(tiny_folder: Path) -> None:
+    vocoder = Vocoder(tiny_folder.parent)
+    windows = [window(*each) for each in ((160, 150), (48, 48), (512, 400), (96, 1), (48, 30))]
+
+    together = vocoder.decode(windows)
+
+    for answer, each in zip(together, windows, strict=True):
+        [alone] = vocoder.decode([each])
+        assert answer["waveform"].shape == alone["waveform"].shape == (1, 320 * each["length"][0])
+        np.testing.assert_allclose(answer["waveform"], alone["waveform"], atol=1e-5)

@@ -218,6 +218,8 @@ def test_windows_share_batches_and_recordings_do_not(checkpoint: Path) -> None:
     )
 
     assert vocoder.max_batch_size == 16
+    ragged = [tensor.name for tensor in vocoder.input if tensor.allow_ragged_batch]
+    assert ragged == ["semantic_tokens"]
     policy = vocoder.dynamic_batching.default_queue_policy
     assert (policy.max_queue_size, policy.default_timeout_microseconds) == (64, 60_000_000)
     assert not vocoder.model_transaction_policy.decoupled

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+from speech_backend.batches import BATCH_SIZES, batch_size
 from speech_backend.tokens import GLOBAL_TOKENS
 from speech_backend.windows import WINDOW_LENGTHS
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 Compute: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
 """Samples of semantic tokens [items, tokens], global tokens [items, 32] and lengths [items]."""
-
-BATCH_SIZES = (1, 2, 4, 8, 16)
 
 WARM_UP_ROUNDS = 2
 """Before a capture, so that libraries choose their kernels and get their memory outside of it."""
@@ -53,14 +52,6 @@ class FixedShapes:
         if compute is None:
             raise ValueError(f"windows are of {tokens} tokens; allowed are {WINDOW_LENGTHS}")
         return compute(semantic[rows], voices[rows], lengths[rows])[:items]
-
-
-def batch_size(items: int) -> int:
-    """Return the size of the batch that computes `items`."""
-    for size in BATCH_SIZES:
-        if items <= size:
-            return size
-    raise ValueError(f"a batch of {items} is larger than {BATCH_SIZES[-1]}")
 
 
 class Graphs:

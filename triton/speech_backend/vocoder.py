@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from speech_backend.batches import cheapest_batches
 from speech_backend.bicodec import BiCodecDecoder
 from speech_backend.shapes import FixedShapes, Graphs
 from speech_backend.tokens import GLOBAL_TOKENS
@@ -63,20 +64,36 @@ class Vocoder:
     def decode(self, windows: Sequence[Tensors]) -> list[Tensors]:
         """Return the `waveform` of each window's first `length` tokens, float32[1, n].
 
-        The windows are padded to one common length; what a window sounds like does not depend on
-        the others. Raises ValueError for tokens or lengths that cannot be.
+        Windows that share a batch are padded to one length; what a window sounds like does not
+        depend on the others. Raises ValueError for tokens or lengths that cannot be.
         """
-        semantic, lengths, voices = (
+        order = sorted(range(len(windows)), key=lambda number: _tokens(windows[number]))
+        answers: dict[int, Tensors] = {}
+        for part in cheapest_batches([_tokens(windows[number]) for number in order]):
+            numbers = order[part]
+            batch = self._decode_batch([windows[number] for number in numbers])
+            answers.update(zip(numbers, batch, strict=True))
+        return [answers[number] for number in range(len(windows))]
+
+    def _decode_batch(self, windows: Sequence[Tensors]) -> list[Tensors]:
+        semantic = np.zeros((len(windows), max(map(_tokens, windows))), np.int32)
+        for row, window in zip(semantic, windows, strict=True):
+            row[: _tokens(window)] = window["semantic_tokens"]
+        voices, lengths = (
             torch.from_numpy(np.stack([window[name] for window in windows])).long()
-            for name in INPUTS
+            for name in ("global_tokens", "length")
         )
         lengths = lengths[:, 0]
-        samples = self._compute(semantic, voices, lengths).cpu().numpy()
+        samples = self._compute(torch.from_numpy(semantic).long(), voices, lengths).cpu().numpy()
         per_token = self._decoder.config.samples_per_token
         return [
             {"waveform": row[None, : length * per_token]}
             for row, length in zip(samples, lengths.tolist(), strict=True)
         ]
+
+
+def _tokens(window: Tensors) -> int:
+    return len(window["semantic_tokens"])
 
 
 def _silence(length: int) -> Tensors:

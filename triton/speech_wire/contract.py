@@ -121,7 +121,7 @@ class ModelSpec:
 
     `parameters` are strings, as Triton's are; a speech model of ours says there which `voices`
     it has (a JSON list of `{"id", "language"}`) and its `sample_rate_hz`. With
-    `batches_dynamically`, Triton joins waiting requests of equal shapes, up to `max_batch_size`.
+    `batches_dynamically`, Triton joins waiting requests, of any lengths, up to `max_batch_size`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""BiCodec's decoder as a Triton model: windows of one length share a batch."""
+"""BiCodec's decoder as a Triton model: windows that wait together share batches."""
 
 from typing import Any
 
@@ -19,5 +19,5 @@ class TritonPythonModel:
         self.vocoder = Vocoder.from_parameters(read_parameters(args))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Decode all windows in one batch."""
+        """Decode all windows together."""
         return reply(pb_utils, requests, INPUTS, self.vocoder.decode)

@@ -1,0 +1,41 @@
+"""Which windows are decoded together. No torch, so that it is tested without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BATCH_SIZES = (1, 2, 4, 8, 16)
+
+BATCH_TOKENS = 200
+"""A batch costs as much as these, besides its tokens: 1.7 ms on an H200, 9 ms for 1 000 tokens."""
+
+
+def batch_size(items: int) -> int:
+    """Return the size of the batch that computes `items`."""
+    for size in BATCH_SIZES:
+        if items <= size:
+            return size
+    raise ValueError(f"a batch of {items} is larger than {BATCH_SIZES[-1]}")
+
+
+def cheapest_batches(lengths: Sequence[int]) -> list[slice]:
+    """Cut windows of these lengths, in rising order, into the batches that cost the least.
+
+    All windows of a batch are padded to its longest, and a batch to the next of BATCH_SIZES.
+    """
+    costs, starts = [0], [0]
+    for stop in range(1, len(lengths) + 1):
+        cost, start = min(
+            (costs[start] + BATCH_TOKENS + batch_size(stop - start) * lengths[stop - 1], start)
+            for start in range(max(0, stop - BATCH_SIZES[-1]), stop)
+        )
+        costs.append(cost)
+        starts.append(start)
+    parts, stop = [], len(lengths)
+    while stop:
+        parts.append(slice(starts[stop], stop))
+        stop = starts[stop]
+    return parts
