@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from speech_backend.guards import ModelOutputError, OutputReader
-from speech_backend.prompts import check_room
+from speech_backend.prompts import VOICE_PREAMBLE, check_room
 from speech_backend.serving import InvalidInputError
 from speech_backend.stages import Sampling
 from speech_backend.tokens import SAMPLE_RATE_HZ, SAMPLES_PER_TOKEN
@@ -161,6 +161,11 @@ class SparkSpeaker:
         marks = sorted({*self._tokens.stop_ids, *prompt.preamble})
         return (codes.first_id, codes.first_id + codes.count - 1), *((i, i) for i in marks)
 
+    def _first_ids(self, prompt: Prompt) -> int:
+        """Return what the first window is made of, and what is written before."""
+        made = VOICE_PREAMBLE if prompt.global_tokens is None else len(prompt.preamble)
+        return made + self._plan.first_chunk + self._plan.look_ahead
+
     def _sampling(self, request: SynthesisRequest, prompt: Prompt) -> Sampling:
         given = {
             name: getattr(request, name)
@@ -169,7 +174,10 @@ class SparkSpeaker:
         }
         sampling = replace(
             Sampling(
-                prompt.max_new_tokens, self._tokens.stop_ids, allowed_ids=self._allowed(prompt)
+                prompt.max_new_tokens,
+                self._tokens.stop_ids,
+                allowed_ids=self._allowed(prompt),
+                first_ids=self._first_ids(prompt),
             ),
             **given,
         )

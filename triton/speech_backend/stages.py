@@ -20,6 +20,7 @@ class Sampling:
     `max_new_tokens` counts everything that is written; `stop_ids` end the output; without a
     `seed` the stage draws one, so that a second try is another take. `allowed_ids` are ranges of
     ids, the last included, for a model that can be held to them; without any, all are allowed.
+    Fewer than `first_ids` are of no use at first.
     """
 
     max_new_tokens: int
@@ -29,6 +30,7 @@ class Sampling:
     top_p: float = 0.95
     seed: int | None = None
     allowed_ids: tuple[tuple[int, int], ...] = ()
+    first_ids: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

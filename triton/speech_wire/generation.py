@@ -41,6 +41,8 @@ OWN_GENERATION_INPUTS = (
     *GENERATION_INPUTS,
     # The first and the last id of each range that may be written; all ids where it is missing.
     TensorSpec("allowed_ids", "INT32", (-1, 2)),
+    # Nothing can be made of fewer at first; a model that is fast may gather them.
+    TensorSpec("first_ids", "INT32", (1,)),
 )
 """What a language model of ours takes, besides what tensorrt_llm does."""
 
@@ -64,8 +66,9 @@ class GenerationRequest:
     `input_ids` is int32[n]; at most `max_new_tokens` ids are written, or up to one of `end_ids`
     but at least `min_new_tokens`. `top_k` 0 is all ids; with a `top_p` of 0 too it is the
     likeliest one. A `repetition_penalty` above 1 makes ids that were there less likely.
-    `allowed_ids` are ranges, the last id included, and nothing else is written. Without
-    `is_streaming` all ids come in one answer.
+    `allowed_ids` are ranges, the last id included, and nothing else is written. Nothing can be
+    made of fewer than `first_ids`, which the first answer may gather. Without `is_streaming` all
+    ids come in one answer.
     """
 
     input_ids: npt.NDArray[np.int32]
@@ -79,6 +82,7 @@ class GenerationRequest:
     seed: int | None = None
     is_streaming: bool = False
     allowed_ids: tuple[tuple[int, int], ...] = ()
+    first_ids: int = 0
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> GenerationRequest:
@@ -97,6 +101,7 @@ class GenerationRequest:
                 ("seed", "seed"),
                 ("random_seed", "seed"),
                 ("streaming", "is_streaming"),
+                ("first_ids", "first_ids"),
             )
             if name in values
         }

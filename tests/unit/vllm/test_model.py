@@ -88,6 +88,27 @@ async def test_what_is_written_in_a_pause_comes_together() -> None:
     assert pauses == [0.001] * 3
 
 
+async def test_the_first_message_has_what_the_first_sound_is_made_of() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 3))
+        await asyncio.sleep(0)
+
+    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    await model.live.open()
+    waits.clear()
+    asked = request(count=10, first_ids=7)
+    groups = [new.ids.tolist() async for new in model.generate(asked)]
+    short = [new.ids.tolist() async for new in model.generate(request(count=3, first_ids=7))]
+    await model.live.close()
+
+    assert len(groups[0]) == 7
+    assert [i for group in groups for i in group] == expected(asked)
+    assert short == [expected(request(count=3))]
+    assert waits[:3] == [0.005, 0.004, 0.003]
+
+
 async def test_without_streaming_all_comes_in_one_answer(model: VllmModel) -> None:
     asked = request(is_streaming=False)
 

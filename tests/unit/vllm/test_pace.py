@@ -84,6 +84,19 @@ def test_all_who_hear_share_the_messages_even_where_they_have_nothing_left(
         assert {pace.pause_seconds(1) for pace in paces} == {0.064}
 
 
+def test_who_knows_what_a_sound_is_made_of_is_heard_from_then_on(
+    pacer: Pacer, clock: FakeClock
+) -> None:
+    with pacer.request(79) as pace:
+        assert [pace.missing(ids) for ids in (1, 78, 79, 90)] == [78, 1, 0, 0]
+
+        # Of the ids that it had, the listener has hardly heard any yet.
+        assert pace.pause_seconds(79) == 0.001
+        assert pace.missing(0) == 0
+        clock.now += 0.25
+        assert pace.pause_seconds(40) == pytest.approx((0.8 - 0.25) / 8)
+
+
 def test_a_request_that_has_ended_takes_no_share(pacer: Pacer) -> None:
     with pacer.request() as pace:
         with pacer.request():

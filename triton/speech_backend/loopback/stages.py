@@ -174,4 +174,6 @@ def _llm_tensors(
         tensors["stop_words_list"] = [other_ends, list(range(1, len(other_ends) + 1))]
     if sampling.allowed_ids and "allowed_ids" in model.dtypes:
         tensors["allowed_ids"] = sampling.allowed_ids
+    if sampling.first_ids and "first_ids" in model.dtypes:
+        tensors["first_ids"] = [sampling.first_ids]
     return tensors

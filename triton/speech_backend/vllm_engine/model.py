@@ -16,7 +16,7 @@ from speech_backend.limits import check_generation
 from speech_backend.serving import InvalidInputError
 from speech_backend.vllm_engine.figures import Figures
 from speech_backend.vllm_engine.live import EngineDownError, LiveEngine
-from speech_backend.vllm_engine.pace import Pacer
+from speech_backend.vllm_engine.pace import FASTEST_STEP_SECONDS, Pacer
 from speech_backend.vllm_engine.start import EngineDeadError, sampling_params, start_engine
 from speech_wire import GenerationRequest, NewIds
 
@@ -80,17 +80,23 @@ class VllmModel:
         check_generation(request, config.get_vocab_size(), config.max_model_len)
         prompt = {"type": "token", "prompt_token_ids": request.input_ids.tolist()}
         outputs = engine.generate(prompt, sampling_params(request), next(self._names))
-        with self._pacer.request() as pace:
+        ids: list[int] = []
+        with self._pacer.request(request.first_ids) as pace:
             async with aclosing(outputs):
                 async for output in outputs:
                     (written,) = output.outputs
                     if written.finish_reason in FAILED:
                         raise RuntimeError(f"the engine ended it as '{written.finish_reason}'")
-                    if written.token_ids:
-                        yield NewIds(np.array(written.token_ids, np.int32))
+                    ids += written.token_ids
+                    # What is written in a pause, vLLM hands over together.
+                    if not output.finished and (missing := pace.missing(len(ids))):
+                        await self._sleep((missing - 1) * FASTEST_STEP_SECONDS)
+                        continue
+                    if ids:
+                        yield NewIds(np.array(ids, np.int32))
                     if not output.finished:
-                        # What is written meanwhile, vLLM hands over together.
-                        await self._sleep(pace.pause_seconds(len(written.token_ids)))
+                        await self._sleep(pace.pause_seconds(len(ids)))
+                    ids = []
 
     async def _warm_up(self, engine: Any) -> None:
         """Have a batch write a little, so that the first request costs what the second does."""

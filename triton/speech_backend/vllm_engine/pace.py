@@ -15,8 +15,11 @@ IDS_PER_SECOND = 50
 """How many a listener hears."""
 
 FIRST_SOUND_IDS = 131
-"""Until then nothing may have been heard: a new voice is 39 ids, the front's first chunk 25, and
-its window looks 67 ahead."""
+"""Until then nothing may have been heard where the request does not say how many make a sound: a
+new voice is 39 ids, the front's first chunk 25, and its window looks 67 ahead."""
+
+FASTEST_STEP_SECONDS = 0.001
+"""Fewer than these lie between two ids on no GPU that was measured."""
 
 MESSAGES_PER_SECOND = 1000
 """For those who wait for their first sound together, and as many for all others. Reading 4 000 a
@@ -41,9 +44,12 @@ class Pacer:
         self._requests: set[Pace] = set()
 
     @contextmanager
-    def request(self) -> Iterator[Pace]:
-        """Count a request while it is answered, and give its pace."""
-        pace = Pace(self, self._clock)
+    def request(self, first_ids: int = 0) -> Iterator[Pace]:
+        """Count a request while it is answered, and give its pace.
+
+        `first_ids` are what its first sound is made of, 0 where that is not known.
+        """
+        pace = Pace(self, self._clock, first_ids)
         self._requests.add(pace)
         try:
             yield pace
@@ -58,16 +64,21 @@ class Pacer:
 class Pace:
     """How fast one request may send."""
 
-    def __init__(self, pacer: Pacer, clock: Callable[[], float]) -> None:
+    def __init__(self, pacer: Pacer, clock: Callable[[], float], first_ids: int) -> None:
         self._pacer = pacer
         self._clock = clock
+        self._first_ids = first_ids
         self._ids = 0
         self._began_at: float | None = None
 
     @property
     def is_heard(self) -> bool:
         """Whether the front has enough for the first sound."""
-        return self._ids >= FIRST_SOUND_IDS
+        return self._ids >= (self._first_ids or FIRST_SOUND_IDS)
+
+    def missing(self, new_ids: int) -> int:
+        """Return how many more ids are worth a message than `new_ids`."""
+        return max(0, self._first_ids - self._ids - new_ids)
 
     def pause_seconds(self, new_ids: int) -> float:
         """Return how long to gather ids after a message of `new_ids`."""
@@ -78,6 +89,6 @@ class Pace:
         share = sharing / MESSAGES_PER_SECOND
         if not self.is_heard:
             return share
-        lead = self._ids / IDS_PER_SECOND - (now - self._began_at)
+        lead = (self._ids - self._first_ids) / IDS_PER_SECOND - (now - self._began_at)
         longest = max(MAX_PAUSE_SECONDS, sharing / MESSAGES_AHEAD_PER_SECOND)
         return max(share, min(lead * LEAD_SHARE, longest))
