@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import gpu_e2e_watch as watch
 import numpy as np
+from gpu_e2e_mps import mps_clients, multi_process_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,10 +140,14 @@ class Chain:
         """Start everything, load it at each level, stop everything."""
         with ExitStack() as stack:
             began = time.monotonic()
-            triton = stack.enter_context(self.triton(self.render()))
+            mps: dict[str, str] = {}
+            if self.options.mps:
+                mps = stack.enter_context(multi_process_service(self.work / "mps"))
+            triton = stack.enter_context(self.triton(self.render(), mps))
             ready_seconds = time.monotonic() - began
             gateway = stack.enter_context(self.gateway())
-            self.keep("start", {"seconds": ready_seconds, "memory": watch.gpu_memory()})
+            started = {"seconds": ready_seconds, "memory": watch.gpu_memory()}
+            self.keep("start", started | ({"mps": mps_clients(mps)} if mps else {}))
             processes = watch.Processes({"triton": triton.pid, "gateway": gateway.pid})
             levels = []
             for front in FRONTS:
@@ -187,12 +192,12 @@ class Chain:
             time.sleep(0.3)
 
     @contextmanager
-    def triton(self, repository: Path) -> Iterator[Any]:
+    def triton(self, repository: Path, environment: dict[str, str]) -> Iterator[Any]:
         """Run Triton."""
         ports = ("--grpc-port", str(GRPC), "--metrics-port", str(METRICS))
         patience = ("--start-timeout", str(BEGIN_SECONDS), "--probe-every", "3600")
         serve = ("serve", "--repository", str(repository), *ports, *patience)
-        with self.started("triton", "engine", *serve) as process:
+        with self.started("triton", "engine", *serve, **environment) as process:
             self.wait("triton", process, lambda words: "engine.ready" in words)
             yield process
 
@@ -267,6 +272,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float16", help="of the vocoder")
     parser.add_argument("--llm", default="vllm")
     parser.add_argument("--compile", action="store_true", help="compile the vocoder")
+    parser.add_argument("--mps", action="store_true", help="CUDA's Multi-Process Service")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCY)
     parser.add_argument("--requests", type=int, help="of each level; default: 6 for each client")
     parser.add_argument("--parts", nargs="+", default=("vocoder", "reference", "chain"))
