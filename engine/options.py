@@ -29,6 +29,15 @@ LORA_MODULES = (
 MANY = {"lora_dir", "lora_target_modules"}
 """Options that take several values, given with commas between them."""
 
+BESIDE = {
+    "embedding_sharding_dim": "use_parallel_embedding",
+    "lora_dir": "lora_plugin",
+    "lora_ckpt_source": "lora_plugin",
+    "lora_target_modules": "lora_plugin",
+    "max_lora_rank": "lora_plugin",
+}
+"""Options that count only beside another one."""
+
 STEP = "the step's own folders"
 SPEC = "the fields of the spec, and the folder's name, would no longer say what was built"
 EXPERTS = "the model has no experts"
@@ -166,7 +175,8 @@ def parse_extra(text: str) -> tuple[str, str]:
 
 def check_extra(tool: str, given: Iterable[tuple[str, str]]) -> None:
     """Raise EngineError for an extra option that the tool lacks or that may not be given."""
-    options, seen = TOOLS[tool], set[str]()
+    options, seen, given = TOOLS[tool], set[str](), tuple(given)
+    on = {name for name, value in given if value != "disable"}
     for name, value in given:
         if name in seen:
             raise EngineError(f"{tool}'s option {name} is given twice")
@@ -182,6 +192,8 @@ def check_extra(tool: str, given: Iterable[tuple[str, str]]) -> None:
         values = value.split(",") if name in MANY else [value]
         for one in values:
             _check_value(f"{tool}'s option {name}", one, options.extra[name])
+        if (other := BESIDE.get(name, name)) not in on | {name}:
+            raise EngineError(f"{tool}'s option {name} has no effect without {other}; give both")
 
 
 def _nearest(name: str, options: Tool) -> str:

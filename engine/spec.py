@@ -31,6 +31,13 @@ QUANTIZATIONS = {
     "fp8": "FP8",
 }
 """What TensorRT-LLM calls each quantization in the configurations that it writes (`QuantAlgo`)."""
+ALPHA = 0.5
+"""Of smoothquant, where none is given."""
+USED_BY = {
+    "group_size": ("int4_gptq",),
+    "disable_weight_only_quant_plugin": ("int8", "int4", "int4_gptq"),
+}
+"""For which of them an extra convert option counts, where not for all."""
 KV_CACHES = {"auto": None, "int8": "INT8", "fp8": "FP8"}
 
 IMAGES = {
@@ -102,7 +109,7 @@ class EngineSpec:
     quantization: str = "none"
     kv_cache: str = "auto"
     calibration: str = ""
-    smoothquant: float = 0.5
+    smoothquant: float = ALPHA
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     max_batch: int = 16
@@ -117,7 +124,8 @@ class EngineSpec:
     extra_build: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if faults := [*_names(self), *_precision(self), *_calibration(self), *_limits(self)]:
+        checks = (_names, _precision, _calibration, _unused, _limits, _parallel)
+        if faults := [fault for check in checks for fault in check(self)]:
             raise EngineError("; ".join(faults))
         check_extra("convert_checkpoint.py", self.extra_convert)
         check_extra("trtllm-build", self.extra_build)
@@ -229,10 +237,27 @@ def _calibration(spec: EngineSpec) -> Iterator[str]:
         yield f"smoothquant is {spec.smoothquant:g}, allowed is 0 to 1"
 
 
+def _unused(spec: EngineSpec) -> Iterator[str]:
+    if spec.smoothquant != ALPHA and spec.quantization != "smoothquant":
+        yield (
+            f"smoothquant {spec.smoothquant:g} has no effect: it is for quantization smoothquant, "
+            f"and here it is {spec.quantization}"
+        )
+    for name, _ in spec.extra_convert:
+        used_by = USED_BY.get(name, (spec.quantization,))
+        if spec.quantization not in used_by:
+            yield (
+                f"extra convert option {name} has no effect: it is for quantization "
+                f"{', '.join(used_by)}, and here it is {spec.quantization}"
+            )
+
+
 def _limits(spec: EngineSpec) -> Iterator[str]:
-    for field in ("max_batch", "max_input", "max_sequence", "max_tokens"):
-        if getattr(spec, field) < 1:
-            yield f"{field} is {getattr(spec, field)}, at least 1 is needed"
+    counts = ("max_batch", "max_input", "max_sequence", "max_tokens")
+    if low := [name for name in counts if getattr(spec, name) < 1]:
+        # What follows from them would be nonsense.
+        yield from (f"{name} is {getattr(spec, name)}, at least 1 is needed" for name in low)
+        return
     if spec.max_sequence > MAX_POSITIONS:
         yield f"max_sequence is {spec.max_sequence}, the model was made for {MAX_POSITIONS}"
     if spec.max_input >= spec.max_sequence:
@@ -248,6 +273,9 @@ def _limits(spec: EngineSpec) -> Iterator[str]:
             f"{spec.max_sequence} tokens are {most}, and trtllm-build takes no more; give {most} "
             "or less"
         )
+
+
+def _parallel(spec: EngineSpec) -> Iterator[str]:
     if spec.tensor_parallel not in TENSOR_PARALLEL:
         allowed = ", ".join(map(str, TENSOR_PARALLEL))
         yield f"tensor_parallel is {spec.tensor_parallel}, the model's heads split into {allowed}"

@@ -9,6 +9,7 @@ from engine.artefacts import read_manifest, replace
 from engine.build import build_command, check_engine
 from engine.catalogue import find_specs
 from engine.commands.specs import read_workplace, say_pinned, spec_options
+from engine.commands.values import address, device
 from engine.convert import check_version, convert_command
 from engine.download import SPARK_TTS_FILES
 from engine.errors import EngineError
@@ -43,11 +44,14 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--triton-address",
+        type=address,
         default=Site.triton_address,
         metavar="HOST:PORT",
         help="that server's gRPC, as its own models reach it (%(default)s)",
     )
-    parser.add_argument("--device", default="cuda", help="of codec and tokenizer (%(default)s)")
+    parser.add_argument(
+        "--device", type=device, default="cuda", help="of codec and tokenizer (%(default)s)"
+    )
     parser.set_defaults(run=run)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.artefacts import read_manifest
 from engine.commands.specs import add_work, say_pinned
+from engine.commands.values import refuse_unused
 from engine.download import SPARK_TTS_FILES, Source, download
 from engine.spec import MODEL
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = re.compile(r"\w[\w.-]*/[\w.-]+(@.+)?")
+REVISION = "main"
 
 
 def add(commands: Any) -> None:
@@ -32,7 +34,7 @@ def add(commands: Any) -> None:
         help=f"each gets a folder of its own; default: {MODEL}, what Spark-TTS needs of it",
     )
     add_work(parser)
-    parser.add_argument("--revision", default="main", help="of those that name none (%(default)s)")
+    parser.add_argument("--revision", help=f"of those that name none ({REVISION})")
     for name, meaning in (("allow", "nothing but these"), ("ignore", "not these")):
         parser.add_argument(
             f"--{name}", action="append", default=[], metavar="PATTERN", help=f"files: {meaning}"
@@ -52,12 +54,15 @@ def _name(text: str) -> str:
 
 def run(options: argparse.Namespace) -> None:
     """Fetch them, and print each one's folder."""
-    for name in options.repositories or [MODEL]:
+    names = options.repositories or [MODEL]
+    if all("@" in name for name in names):
+        refuse_unused(options, ["revision"], "each repository names its own, after the @")
+    for name in names:
         repository, _, revision = name.partition("@")
         allow, ignore = tuple(options.allow), tuple(options.ignore)
         if repository == MODEL and not (allow or ignore):
             allow = SPARK_TTS_FILES
-        source = Source(repository, revision or options.revision, allow, ignore)
+        source = Source(repository, revision or options.revision or REVISION, allow, ignore)
         folder = options.work / "weights" / source.folder_name()
         if options.dry_run:
             print(_plan(source, folder))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
-from engine.commands.values import positive
+from engine.commands.values import check_distinct, device, positive, refuse_unused
 from engine.language_models import check_language_model, check_no_other
 from engine.render import model_source, render_model
 from engine.site import (
@@ -17,6 +18,9 @@ from engine.site import (
     VLLM,
     Site,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SITE_OPTIONS = (
     "model_dir",
@@ -32,7 +36,11 @@ SITE_OPTIONS = (
     "look_ahead",
     "first_chunk",
 )
-"""What is rendered into a repository. None stands for an option that was not given."""
+"""What is rendered into a repository for spark_tts. None stands for one that was not given."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+USED_BY = {"engine_dir": (TENSORRTLLM,), "kv_cache_fraction": (TENSORRTLLM, VLLM)}
+"""Which language models these are for; all of them know the others."""
 
 
 def model_options() -> argparse.ArgumentParser:
@@ -41,7 +49,7 @@ def model_options() -> argparse.ArgumentParser:
     models.add_argument(
         "--model",
         action="append",
-        help=f"a model to serve (repeatable): {', '.join(MODELS)}; default {DEFAULT_MODEL}",
+        help=f"a model (repeatable): {', '.join(MODELS)}; default {DEFAULT_MODEL}",
     )
     models.add_argument("--model-dir", type=Path, help="the checkpoint of spark_tts")
     models.add_argument(
@@ -73,8 +81,12 @@ def model_options() -> argparse.ArgumentParser:
         metavar="MODEL=COUNT",
         help="how many processes a stage has (repeatable; default 1)",
     )
-    models.add_argument("--device", help=f"torch's name; default {Site.device}")
-    models.add_argument("--dtype", help=f"torch's name; default {Site.dtype}")
+    models.add_argument(
+        "--device", type=device, help=f"cpu, cuda or cuda:NUMBER; default {Site.device}"
+    )
+    models.add_argument(
+        "--dtype", choices=DTYPES, help=f"of what is computed; default {Site.dtype}"
+    )
     models.add_argument(
         "--pruned-head",
         action="store_true",
@@ -119,7 +131,9 @@ def _fraction(text: str) -> float:
 
 def _instances(text: str) -> tuple[str, int]:
     model, _, count = text.partition("=")
-    return model, positive(count)
+    if not model or not count.isdecimal() or int(count) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no MODEL=COUNT, the count from 1 up")
+    return model, int(count)
 
 
 def given_site_options(options: argparse.Namespace) -> list[str]:
@@ -127,17 +141,40 @@ def given_site_options(options: argparse.Namespace) -> list[str]:
     return [name for name in SITE_OPTIONS if getattr(options, name) is not None]
 
 
-def render_models(options: argparse.Namespace, triton_address: str, repository: Path) -> list[str]:
-    """Render what the options name, and print each model's folder; return the models' names."""
+def render_models(
+    options: argparse.Namespace, triton_address: str | None, repository: Path
+) -> list[str]:
+    """Render what the options name, and print each model's folder; return the models' names.
+
+    Raises EngineError for an option that would change nothing.
+    """
+    names = options.model or [DEFAULT_MODEL]
+    check_distinct("--model", names)
+    _check_used(options, names)
     given = {name: getattr(options, name) for name in given_site_options(options)}
     if "instances" in given:
+        check_distinct("--instances", [model for model, _ in given["instances"]])
         given["instances"] = dict(given["instances"])
-    site = Site(triton_address=triton_address, **given)
+    site = Site(triton_address=triton_address or Site.triton_address, **given)
     if site.llm not in LANGUAGE_MODELS:
         check_language_model(repository, site.llm)
-    specs = [spec for name in options.model or [DEFAULT_MODEL] for spec in find_specs(name, site)]
+    specs = [spec for name in names for spec in find_specs(name, site)]
     check_no_other(repository, specs)
     for spec in specs:
         source = model_source(spec.name) if spec.backend == "python" else None
         print(render_model(spec, source, repository))
     return [spec.name for spec in specs]
+
+
+def _check_used(options: argparse.Namespace, names: Sequence[str]) -> None:
+    known = [name for name in names if name in MODELS]
+    if known and "spark_tts" not in known:
+        others = f"it is for spark_tts, not for {', '.join(known)}; add --model spark_tts"
+        refuse_unused(options, (*SITE_OPTIONS, "triton_address"), f"{others}, or leave it out")
+    llm = options.llm or Site.llm
+    for name, users in USED_BY.items():
+        if llm not in users:
+            reason = f"it is for --llm {' and --llm '.join(users)}, and the language model is {llm}"
+            refuse_unused(options, [name], reason)
+    if (options.device or Site.device) == "cpu":
+        refuse_unused(options, ["compile"], "on a CPU nothing is joined; add --device cuda")

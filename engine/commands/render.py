@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.commands.models import model_options, render_models
+from engine.commands.values import address
 from engine.site import Site
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def add(commands: Any) -> None:
     render.add_argument("output", type=Path, help="the folder to write into")
     render.add_argument(
         "--triton-address",
-        default=Site.triton_address,
+        type=address,
         metavar="HOST:PORT",
-        help="that server's gRPC, as its own models reach it (%(default)s)",
+        help=f"that server's gRPC, as spark_tts reaches its stages; default {Site.triton_address}",
     )
     render.set_defaults(run=run)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import signal
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import runs
 from engine.commands.models import given_site_options, model_options, render_models
@@ -17,7 +16,7 @@ from engine.commands.server import (
     read_access,
     read_tuning,
 )
-from engine.commands.values import seconds
+from engine.commands.values import check_distinct, port, seconds
 from engine.errors import EngineError
 from engine.fits import check_checkpoints, check_engines, check_sources
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
@@ -25,6 +24,9 @@ from engine.packages import check_packages
 from engine.render import rendered_models
 from engine.server import Conduct, Listen, TritonServer
 from engine.supervisor import Patience, Supervisor
+
+if TYPE_CHECKING:
+    import argparse
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +38,22 @@ def add(commands: Any) -> None:
     serve = commands.add_parser(
         "serve", parents=[model_options()], help="run Triton and watch over it"
     )
-    serve.add_argument("--repository", type=Path, help="a repository that is rendered already")
+    serve.add_argument(
+        "--repository",
+        type=Path,
+        help="a repository that is rendered already; all of its models, or those of --model",
+    )
     serve.add_argument(
         "--installation",
         metavar="DIR",
         help=f"the folder of a tritonserver, or {BUNDLED}; default: on PATH, {IMAGE}, {BUNDLED}",
     )
     serve.add_argument("--host", default="127.0.0.1", help="gRPC's address (%(default)s)")
-    serve.add_argument("--grpc-port", type=_port, default=8001, help="default %(default)s")
+    serve.add_argument("--grpc-port", type=port, default=8001, help="default %(default)s")
     serve.add_argument(
         "--metrics-host", default=Listen.metrics_host, help="the metrics' address (%(default)s)"
     )
-    serve.add_argument("--metrics-port", type=_port, default=8002, help="default %(default)s")
+    serve.add_argument("--metrics-port", type=port, default=8002, help="default %(default)s")
     add_access_options(serve)
     add_tuning_options(serve)
     for name, default, meaning in (
@@ -59,12 +65,6 @@ def add(commands: Any) -> None:
             name, type=seconds, default=default, help=f"seconds {meaning} ({default:g})"
         )
     serve.set_defaults(run=run)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; 1 to 65535 are")
-    return int(text)
 
 
 class _Stop(BaseException):
@@ -121,6 +121,7 @@ def _ignore_stops() -> None:
 def _choose(repository: Path, wanted: list[str] | None) -> list[str]:
     """Return the models to serve: all of the repository, or those that are wanted."""
     found = rendered_models(repository)
+    check_distinct("--model", wanted or ())
     if missing := [model for model in wanted or () if model not in found]:
         raise EngineError(f"{repository} has no model '{missing[0]}'; it has {', '.join(found)}")
     return wanted or found

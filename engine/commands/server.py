@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.access import Access, Tls
-from engine.commands.values import positive, resource, seconds, whole
+from engine.commands.values import (
+    check_distinct,
+    collector,
+    positive,
+    refuse_unused,
+    resource,
+    seconds,
+    whole,
+)
 from engine.errors import EngineError
 from engine.tuning import Tuning
 
@@ -14,6 +23,8 @@ if TYPE_CHECKING:
     import argparse
 
 TLS_FILES = ("certificate", "key", "root", "client_root", "own_certificate", "own_key")
+COUNT = re.compile(r":\d+")
+"""In a resource, between its name and its device."""
 
 
 def add_access_options(parser: argparse.ArgumentParser) -> None:
@@ -90,12 +101,14 @@ def add_tuning_options(parser: argparse.ArgumentParser) -> None:
         default=Tuning.exit_seconds,
         help="how long what is in flight may take at the end (%(default)s)",
     )
-    group.add_argument("--trace-url", metavar="URL", help="traces, as OTLP over HTTP (Triton 2.57)")
+    group.add_argument(
+        "--trace-url", type=collector, metavar="URL", help="traces, as OTLP over HTTP (Triton 2.57)"
+    )
     group.add_argument(
         "--trace-rate",
         type=positive,
-        default=Tuning.trace_rate,
-        help="one request in so many is traced, and all that bring a trace along (%(default)s)",
+        help="one request in so many is traced, and all that bring a trace along "
+        f"({Tuning.trace_rate})",
     )
     group.add_argument(
         "--cache-bytes",
@@ -113,14 +126,18 @@ def add_tuning_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_tuning(options: argparse.Namespace) -> Tuning:
-    """Return what the options say."""
+    """Return what the options say; raises EngineError for one that would change nothing."""
+    if options.trace_url is None:
+        refuse_unused(options, ["trace_rate"], "nothing is traced; add --trace-url")
+    resources = [COUNT.sub("", limit, count=1) for limit in options.rate_limit]
+    check_distinct("--rate-limit", resources)
     return Tuning(
         keepalive_seconds=options.keepalive,
         keepalive_timeout_seconds=options.keepalive_timeout,
         keepalive_without_calls=options.keepalive_without_calls,
         ping_interval_seconds=options.ping_interval,
         trace_url=options.trace_url,
-        trace_rate=options.trace_rate,
+        trace_rate=options.trace_rate or Tuning.trace_rate,
         cache_bytes=options.cache_bytes,
         rate_limits=tuple(options.rate_limit),
         metrics_interval_seconds=options.metrics_interval,

@@ -7,6 +7,7 @@ import logging
 import re
 from pathlib import Path
 
+from engine.commands.values import refuse_unused
 from engine.convert import EXAMPLES, Scripts
 from engine.errors import EngineError
 from engine.options import parse_extra
@@ -14,6 +15,7 @@ from engine.spec import CAPABILITIES, DTYPES, IMAGES, KV_CACHES, QUANTIZATIONS, 
 from engine.workplace import Workplace
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 DEFAULTS = EngineSpec()
 LIMITS = {
     "max_batch": "requests at once",
@@ -28,15 +30,17 @@ log = logging.getLogger(__name__)
 
 
 def spec_options() -> argparse.ArgumentParser:
-    """Return a parent parser with these options."""
+    """Return a parent parser with these options: all steps take the same, each uses its own."""
     parser = argparse.ArgumentParser(add_help=False)
     add_work(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would be done, and do nothing"
     )
     weights = parser.add_argument_group("weights")
-    weights.add_argument("--repository", default=DEFAULTS.model, help="default %(default)s")
-    weights.add_argument("--revision", default=DEFAULTS.revision, help="commit, branch or tag")
+    weights.add_argument(
+        "--repository", type=repository, metavar="OWNER/NAME", help=f"default {DEFAULTS.model}"
+    )
+    weights.add_argument("--revision", help=f"commit, branch or tag; default {DEFAULTS.revision}")
     weights.add_argument("--model-dir", type=Path, help="a checkpoint of Spark-TTS that is here")
     _add_engine(parser.add_argument_group("engine"))
     tools = parser.add_argument_group("TensorRT-LLM's tools (options: engine/README.md)")
@@ -51,6 +55,13 @@ def spec_options() -> argparse.ArgumentParser:
             help=f"one more option of {tool} (repeatable)",
         )
     return parser
+
+
+def repository(text: str) -> str:
+    """Return the name of a repository on the Hub."""
+    if not REPOSITORY.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no repository; one is named owner/name")
+    return text
 
 
 def add_work(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +91,10 @@ def _add_engine(engine: argparse._ArgumentGroup) -> None:
         help="name or folder of a data set of prompts with their speech tokens",
     )
     engine.add_argument(
-        "--smoothquant", type=float, default=DEFAULTS.smoothquant, help="its alpha (%(default)s)"
+        "--smoothquant",
+        type=float,
+        metavar="ALPHA",
+        help=f"for quantization smoothquant: 0 to 1 ({DEFAULTS.smoothquant})",
     )
     for name, meaning in LIMITS.items():
         default = getattr(DEFAULTS, name)
@@ -99,6 +113,7 @@ def read_spec(options: argparse.Namespace) -> EngineSpec:
 
     Version and image follow from each other, where one of them is not given.
     """
+    _check_used(options)
     image, version = options.image, options.trtllm_version
     if image is None and version is not None:
         tags = [tag for tag, found in IMAGES.items() if found == version]
@@ -108,13 +123,13 @@ def read_spec(options: argparse.Namespace) -> EngineSpec:
         image = tags[-1]
     image = image or DEFAULTS.image
     return EngineSpec(
-        model=options.repository,
-        revision=options.revision,
+        model=options.repository or DEFAULTS.model,
+        revision=options.revision or DEFAULTS.revision,
         dtype=options.dtype,
         quantization=options.quantization,
         kv_cache=options.kv_cache,
         calibration=options.calibration,
-        smoothquant=options.smoothquant,
+        smoothquant=DEFAULTS.smoothquant if options.smoothquant is None else options.smoothquant,
         **{name: getattr(options, name) for name in LIMITS},
         pruned_head=options.pruned_head,
         gpu=options.gpu,
@@ -123,6 +138,15 @@ def read_spec(options: argparse.Namespace) -> EngineSpec:
         extra_convert=tuple(options.extra_convert_arg),
         extra_build=tuple(options.extra_build_arg),
     )
+
+
+def _check_used(options: argparse.Namespace) -> None:
+    if options.model_dir is not None:
+        here = f"the weights are those in --model-dir {options.model_dir}; leave one of them out"
+        refuse_unused(options, ["repository", "revision"], here)
+    if options.quantization != "smoothquant":
+        reason = f"it is for --quantization smoothquant, and here it is {options.quantization}"
+        refuse_unused(options, ["smoothquant"], reason)
 
 
 def read_workplace(options: argparse.Namespace) -> Workplace:

@@ -99,8 +99,24 @@ def test_an_extra_option_comes_once() -> None:
 
 def test_checked_options_become_arguments() -> None:
     given = [("fast_build", ""), ("workers", "2"), ("lora_target_modules", "attn_q,attn_k")]
+    given.append(("lora_plugin", "auto"))
 
     check_extra("trtllm-build", given)
 
     expected = ["--fast_build", "--workers", "2", "--lora_target_modules", "attn_q", "attn_k"]
-    assert extra_arguments(given) == expected
+    assert extra_arguments(given) == [*expected, "--lora_plugin", "auto"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "other"),
+    [
+        ("trtllm-build", [("max_lora_rank", "8")], "lora_plugin"),
+        ("trtllm-build", [("lora_dir", "x"), ("lora_plugin", "disable")], "lora_plugin"),
+        ("convert_checkpoint.py", [("embedding_sharding_dim", "1")], "use_parallel_embedding"),
+    ],
+)
+def test_an_option_that_needs_another_one_is_not_given_alone(
+    tool: str, given: list[tuple[str, str]], other: str
+) -> None:
+    with pytest.raises(EngineError, match=f"{given[0][0]} has no effect without {other}; give"):
+        check_extra(tool, given)

@@ -37,6 +37,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "not calibrated": ({"quantization": "smoothquant"}, "needs a data set of prompts followed by"),
     "calibrated for nothing": ({"calibration": "speech"}, "nothing here is calibrated"),
     "smoothquant": ({"smoothquant": 1.5}, "smoothquant is 1.5, allowed is 0 to 1"),
+    "smoothquant for nothing": (
+        {"smoothquant": 0.7},
+        "smoothquant 0.7 has no effect: it is for quantization smoothquant, and here it is none",
+    ),
+    "groups for nothing": (
+        {"quantization": "int8", "extra_convert": (("group_size", "64"),)},
+        "option group_size has no effect: it is for quantization int4_gptq, and here it is int8",
+    ),
+    "no plugin for nothing": (
+        {"extra_convert": (("disable_weight_only_quant_plugin", ""),)},
+        "has no effect: it is for quantization int8, int4, int4_gptq, and here it is none",
+    ),
     "pruned and quantized": ({"pruned_head": True, "quantization": "int8"}, "not with int8"),
     "pruned and an int8 cache": (
         {"pruned_head": True, "kv_cache": "int8", "calibration": "speech"},
@@ -79,7 +91,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "quantization": {"quantization": "int8"},
     "kv_cache": {"kv_cache": "int8", "calibration": "speech"},
     "calibration": {"calibration": "other", "quantization": "smoothquant"},
-    "smoothquant": {"smoothquant": 0.7},
+    "smoothquant": {"smoothquant": 0.7, "quantization": "smoothquant", "calibration": "speech"},
     "tensor_parallel": {"tensor_parallel": 2},
     "pipeline_parallel": {"pipeline_parallel": 2},
     "max_batch": {"max_batch": 8},
@@ -111,6 +123,15 @@ def test_all_faults_are_named_at_once() -> None:
         EngineSpec(dtype="float16", max_batch=0, pipeline_parallel=7)
 
     assert str(caught.value).count("; ") >= 3
+
+
+def test_no_fault_follows_from_another_one() -> None:
+    with pytest.raises(EngineError) as caught:
+        EngineSpec(max_batch=0, max_input=-1)
+
+    assert str(caught.value) == (
+        "max_batch is 0, at least 1 is needed; max_input is -1, at least 1 is needed"
+    )
 
 
 def test_every_field_makes_another_engine() -> None:

@@ -266,7 +266,13 @@ def _written(repository: Path, name: str) -> model_config_pb2.ModelConfig:
         (["--kv-cache-fraction", "1"], "'1' is no number between 0 and 1"),
         (["--kv-cache-fraction", "half"], "'half' is no number between 0 and 1"),
         (["--max-sequence-tokens", "0"], "'0' is no whole number from 1 up"),
-        (["--instances", "vocoder"], "'' is no whole number from 1 up"),
+        (["--instances", "vocoder"], "'vocoder' is no MODEL=COUNT, the count from 1 up"),
+        (["--instances", "=2"], "'=2' is no MODEL=COUNT"),
+        (["--device", "bogus"], "'bogus' is no device; cpu, cuda and cuda:NUMBER are"),
+        (["--dtype", "bogus"], "(choose from"),
+        (["--triton-address", "bogus"], "'bogus' must be HOST:PORT, without a scheme"),
+        (["--triton-address", "h:65536"], "'h:65536' must be HOST:PORT"),
+        (["--triton-address", "http://h:80"], "'http://h:80' must be HOST:PORT"),
     ],
 )
 def test_an_option_that_cannot_be_is_named(
