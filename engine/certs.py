@@ -7,6 +7,7 @@ to run, so keep it elsewhere.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Key: TypeAlias = ec.EllipticCurvePrivateKey
+HOST = re.compile(r"(\*\.)?([\w-]{1,63}\.)*(?!\d+$)\w([\w-]{0,61}\w)?", re.ASCII)
+"""Names that DNS, compose and Kubernetes have; the last part of one is no number."""
+MAX_NAME = 253
 DEFAULT_NAMES = ("triton.internal", "localhost", "127.0.0.1", "::1")
 CA_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=365)
@@ -55,6 +59,7 @@ def make(folder: Path, names: Sequence[str], now: datetime) -> None:
     """Make an authority, and pairs for Triton and gateway; raises EngineError if there is one."""
     if any((folder / name).exists() for name in ("ca.pem", "ca-key.pem")):
         raise EngineError(f"{folder} has an authority already; --rotate makes new pairs with it")
+    _check(names)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = _authority(now)
     authority.write(folder, "ca")
@@ -70,6 +75,7 @@ def rotate(folder: Path, names: Sequence[str] | None, now: datetime) -> None:
     names = names or _names(folder / "server.pem")
     if authority.certificate.not_valid_after_utc <= now:
         raise EngineError(f"{folder / 'ca.pem'} has expired; make a new authority elsewhere")
+    _check(names)
     _write_pairs(folder, authority, names, now)
 
 
@@ -143,11 +149,20 @@ def _general(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
-        pass
-    try:
         return x509.DNSName(name)
-    except ValueError as error:
-        raise EngineError(f"{name!r} is no host name and no IP address") from error
+
+
+def _check(names: Sequence[str]) -> None:
+    """Raise EngineError for what is no name of a host, before anything is written."""
+    for name in names:
+        try:
+            ip_address(name)
+        except ValueError:
+            if not HOST.fullmatch(name) or len(name) > MAX_NAME:
+                raise EngineError(
+                    f"--name {name!r} is no host name and no IP address; give one without a "
+                    "scheme and a port, such as triton.internal or 10.0.0.5"
+                ) from None
 
 
 def _read(folder: Path) -> Signed:

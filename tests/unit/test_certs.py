@@ -129,6 +129,29 @@ def test_the_command_makes_them_and_says_which_goes_where(
     assert "'ü.example' is no host name" in printed.err
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a!", "https://a", "a:8001", "999.1.1.1", "-a", "*"])
+def test_what_is_no_host_is_refused_before_anything_is_written(
+    name: str, tmp_path: Path, folder: Path
+) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    for make in (certs.make, certs.rotate):
+        with pytest.raises(EngineError, match="is no host name and no IP address; give one"):
+            make(tmp_path if make is certs.make else folder, ["localhost", name], NOW)
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["pki"]
+
+
+@pytest.mark.parametrize("name", ["*.a.example", "a_b", "tritons.default.svc", "x" * 63])
+def test_names_that_clusters_have_are_hosts(name: str, tmp_path: Path) -> None:
+    certs.make(tmp_path / "pki", [name], NOW)
+
+    kind = x509.SubjectAlternativeName
+    names = read(tmp_path / "pki", "server").extensions.get_extension_for_class(kind).value
+    assert names.get_values_for_type(x509.DNSName) == [name]
+
+
 def test_the_next_pair_is_for_the_names_of_the_last(folder: Path) -> None:
     old = read(folder, "server")
 
