@@ -12,6 +12,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
 
 from engine import checks
+from engine.access import HEADER
 from engine.checks import SENTENCE, Check, Heard
 from engine.control import CALL_SECONDS, open_stub, spoken_request, words_of
 from engine.errors import EngineError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from speech_wire import LoopbackAccess
 
+RESTRICTED = "This protocol is restricted"
+"""What Triton says to callers without its secret, as if it was not there (UNAVAILABLE)."""
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -73,6 +76,8 @@ class Verifier:
         """Look at a model and have it speak; with a `seed` it says the same each time."""
         triton = self._ask("ServerMetadata", service_pb2.ServerMetadataRequest()).version
         config = self._config(model)
+        if seed is not None and "seed" not in checks.named(config.input):
+            raise EngineError(f"--seed {seed} has no effect: model '{model}' takes none")
         before = self._statistics()
         heard, failure = self._hear(model, config, seed)
         samples, sample_rate_hz = heard.samples(), checks.rate(heard.chunks, config)
@@ -94,6 +99,8 @@ class Verifier:
             call = getattr(self._stub, method)
             return call(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
+            if RESTRICTED in words_of(error):
+                raise EngineError(self._refusal()) from error
             is_silent = error.code() in SILENT
             how = "does not answer" if is_silent else f"refuses {method}"
             words = words_of(error) + (self._hint(error.details()) if is_silent else "")
@@ -107,6 +114,14 @@ class Verifier:
         if self._has_tls:
             what = "a certificate of an authority that it knows (--tls-certificate)"
         return f"; so does one that wants {what}"
+
+    def _refusal(self) -> str:
+        is_sent = any(name.startswith(HEADER) for name, _ in self._metadata)
+        return (
+            f"{self._address} refuses whoever lacks its secret, and "
+            f"{'the one that was sent is another' if is_sent else 'none was sent'}; --secret-file "
+            "names the file that its `serve` was given"
+        )
 
     def _config(self, model: str) -> Any:
         return self._ask("ModelConfig", service_pb2.ModelConfigRequest(name=model)).config

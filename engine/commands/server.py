@@ -79,7 +79,10 @@ def read_secret(path: Path | None) -> str | None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except ValueError as error:
         raise EngineError(f"{path} is no text: its first line is the secret") from error
-    return lines[0].strip() if lines else ""
+    secret = lines[0].strip() if lines else ""
+    if not secret:
+        raise EngineError(f"the first line of {path} is empty, and it should be the secret")
+    return secret
 
 
 def add_tuning_options(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.access import CALLERS, HEADER, is_private
 from engine.commands.server import read_secret
-from engine.commands.values import seconds
+from engine.commands.values import address, check_distinct, seconds
 from engine.errors import EngineError
 from engine.tls_files import read_part
 from engine.verify import Verifier
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     verify = commands.add_parser(
         "verify", help="look at a running Triton and have its models speak a sentence"
     )
-    verify.add_argument("address", metavar="HOST:PORT", help="its gRPC")
+    verify.add_argument("address", type=address, metavar="HOST:PORT", help="its gRPC")
     verify.add_argument("--model", action="append", help="repeatable; default: all that speak")
     verify.add_argument("--json", action="store_true", help="print JSON, a line for each model")
     verify.add_argument(
@@ -66,6 +66,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _access(options: argparse.Namespace) -> LoopbackAccess:
+    if options.tls and options.tls_root:
+        raise EngineError(
+            "--tls has no effect: --tls-root names the authority that counts, and --tls is for the "
+            "system's; leave one of them out"
+        )
     root = options.tls_root or ("" if options.tls else None)
     if root is None and (options.tls_certificate or options.tls_key or options.tls_name):
         raise EngineError("without --tls or --tls-root there is no TLS")
@@ -75,10 +80,9 @@ def _access(options: argparse.Namespace) -> LoopbackAccess:
     secret = read_secret(options.secret_file)
     headers = read_headers(options.headers_file)
     if secret is not None:
+        check_distinct("--secret-file, beside --headers-file,", [*headers, f"{HEADER}{CALLERS}"])
         headers[f"{HEADER}{CALLERS}"] = secret
     host = options.address.rpartition(":")[0].strip("[]")
-    if not host or "/" in host:
-        raise EngineError(f"{options.address!r} must be HOST:PORT, without a scheme")
     if root is None and headers and not is_private(host):
         raise EngineError(
             f"others can read what goes to {host} without TLS, and the secret would: give --tls or "
@@ -108,6 +112,8 @@ def read_headers(path: Path | None) -> dict[str, str]:
             raise EngineError(
                 f"{path}, line {number}: must be name=value, the name in lower case as gRPC has it"
             )
+        if name in headers:
+            raise EngineError(f"{path}, line {number}: {name} is there twice; give it once")
         headers[name] = value
     return headers
 

@@ -267,11 +267,3 @@ def test_a_secret_is_not_sent_in_clear_to_the_internet(
     assert code == 1
     assert "others can read what goes to 192.88.99.1 without TLS" in error
     assert "correct-horse" not in error
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "http://127.0.0.1:8001"])
-def test_an_address_has_a_port_and_no_scheme(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", address]) == 1
-    assert f"'{address}' must be HOST:PORT" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""What `engine verify` refuses: addresses that are none, secrets and headers, what has no effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.__main__ import main
+from fakes.counting import CountingTriton
+from fakes.script import Script, tones
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def triton() -> Iterator[CountingTriton]:
+    with CountingTriton(Script(tones(30))) as fake:
+        yield fake
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "http://127.0.0.1:8001", "foo", "foo:bar", "h:99999", "::1:8001", ""]
+)
+def test_an_address_has_a_port_and_no_scheme(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["verify", address])
+    assert f"'{address}' must be HOST:PORT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [("", "and none was sent; --secret-file names"), ("correct-horse", "was sent is another; --s")],
+)
+def test_who_lacks_the_secret_is_told_so(
+    secret: str,
+    words: str,
+    triton: CountingTriton,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Triton says UNAVAILABLE, as if it was not there."""
+    triton.door.opens_for = ("speech", "battery-staple")
+    (tmp_path / "secret").write_text(f"{secret}\n", "utf-8")
+
+    options = ["--secret-file", str(tmp_path / "secret")] if secret else []
+    assert main(["verify", triton.address, *options]) == 1
+
+    error = capsys.readouterr().err
+    assert f"{triton.address} refuses whoever lacks its secret, and " in error
+    assert words in error
+    assert "does not answer" not in error
+
+
+def test_an_empty_secret_is_none(
+    triton: CountingTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("\ncorrect-horse\n", "utf-8")
+
+    assert main(["verify", triton.address, "--secret-file", str(tmp_path / "secret")]) == 1
+    assert f"the first line of {tmp_path}/secret is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("a=b\na=c\n", [], "headers, line 2: a is there twice"),
+        ("triton-grpc-protocol-speech=x\n", ["--secret-file", "secret"], "-speech' twice"),
+    ],
+)
+def test_a_header_has_one_value(
+    content: str,
+    options: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headers").write_text(content, "utf-8")
+    (tmp_path / "secret").write_text("correct-horse", "utf-8")
+
+    assert main(["verify", "127.0.0.1:1", "--headers-file", "headers", *options]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_the_systems_authorities_and_one_of_ours_do_not_go_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["verify", "127.0.0.1:1", "--tls", "--tls-root", "ca.pem"]) == 1
+    assert "error: --tls has no effect: --tls-root names the authority" in capsys.readouterr().err
+
+
+def test_a_seed_that_a_model_does_not_take_is_refused(
+    triton: CountingTriton, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.script = Script(tones(30), is_speech_model=False)
+
+    assert main(["verify", triton.address, "--model", "hibari", "--seed", "5"]) == 1
+    assert "--seed 5 has no effect: model 'hibari' takes none" in capsys.readouterr().err
