@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
         "--speech-seconds",
         type=float,
         metavar="SECONDS",
-        help="how long it speaks on average (2.56), in steps of 0.32",
+        help="how long it speaks on average (2.56): 0.32 to 20.48, in steps of 0.32",
     )
     fixture.set_defaults(run=run)
 
@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> None:
         raise EngineError(
             f"a checkpoint is written with {error.name}: pip install 'speech-gateway[spark]'"
         ) from error
-    seconds = options.speech_seconds or SPEECH_SECONDS
+    given = options.speech_seconds
+    seconds = SPEECH_SECONDS if given is None else given
     size_bytes = write_checkpoint(options.output, options.size, options.seed, seconds)
     print(f"{options.output}: {size_bytes / 1e6:,.0f} MB")

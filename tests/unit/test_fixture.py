@@ -67,6 +67,19 @@ def test_it_may_speak_longer(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "long" / MARK).read_bytes())["leaving"] == 16
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "0.3", "3", "20.8"])
+def test_it_speaks_as_long_as_is_said_or_is_not_written(
+    seconds: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "random"
+
+    assert main(["fixture", "--tiny", str(folder), "--speech-seconds", seconds]) == 1
+
+    words = f"error: --speech-seconds {seconds} is not possible; 0.32 to 20.48 are, in steps of 0.3"
+    assert words in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def test_the_same_seed_writes_the_same_files_and_another_does_not(
     tiny: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What `engine verify` refuses: addresses that are none, secrets and headers, what has no effect."""
+"""What `engine verify` refuses: addresses that are none, wrong secrets, what has no effect."""
 
 from __future__ import annotations
 
