@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 COMMANDS = (all_steps, download, convert, build, render, diff, serve, ready, verify, fixture, certs)
 
+EMPTY = re.compile(r"--[\w-]+=")
+"""An option whose value is a variable that was not set, most often."""
+
 FAILED = 1
 SERVER_DIED = 3
 
@@ -43,7 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(words)
+    if empty := [word for word in words if not word or EMPTY.fullmatch(word)]:
+        what = f"{empty[0]}''" if empty[0] else f"'', after {words[words.index('') - 1]!r}"
+        parser.error(f"a value is empty ({what}): give one, or leave the option out")
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     try:
         return options.run(options) or 0

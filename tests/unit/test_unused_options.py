@@ -132,6 +132,24 @@ def test_a_resource_of_two_devices_is_two() -> None:
     assert tuning.rate_limits == ("G:4:0", "G:4:1")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["all", "--work", "", "--dry-run"], "a value is empty ('', after '--work'): give one"),
+        (["all", "--work=", "--dry-run"], "a value is empty (--work=''): give one"),
+        (["all", "--work", "w", "--dry-run", "--revision", ""], "('', after '--revision')"),
+        (["render", ""], "('', after 'render')"),
+    ],
+)
+def test_an_empty_value_is_not_the_default(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+    assert words in capsys.readouterr().err
+
+
 def test_every_option_is_read_somewhere() -> None:
     """By its name, or by a table that has it."""
     read = set[str]()
