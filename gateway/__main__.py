@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("speech")
 
+OVERRIDES = (
+    *("host", "port", "triton_address", "triton_metrics_address"),
+    *("client_api_key", "models", "model_dir"),
+)
+"""Settings that are flags, too, each of those commands that use it."""
 FAILED = 1
 READER_GONE = 128 + signal.SIGPIPE
 
@@ -51,18 +56,12 @@ def _main(words: Sequence[str]) -> int:
     after_dashes = list(words)[list(words).index("--") + 1 :] if "--" in words else []
     if getattr(options, "command", []) not in ([], after_dashes):
         parser.error("a command stands after two dashes: stats -- COMMAND")
+    if getattr(options, "url", None) is not None and (options.host, options.port) != (None, None):
+        parser.error("--url says where the service is: leave out --host and --port")
     try:
         for warning in unknown_settings():
             print(f"warning: {warning}", file=sys.stderr)
-        settings = load_settings(
-            host=options.host,
-            port=options.port,
-            triton_address=options.triton,
-            triton_metrics_address=options.triton_metrics,
-            client_api_key=options.api_key,
-            models=options.models,
-            model_dir=options.model_dir,
-        )
+        settings = load_settings(**{name: getattr(options, name) for name in OVERRIDES})
         code: int = options.run(settings, options)
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -71,31 +70,57 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
-    shared.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
-    shared.add_argument(
-        "--triton", metavar="HOST:PORT", help="Triton's gRPC (SPEECH_TRITON_ADDRESS)"
-    )
-    shared.add_argument("--models", help="Triton models that callers may name (SPEECH_MODELS)")
+    service, triton = _service_options(), _triton_options()
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
     )
-    parser.set_defaults(api_key=None, model_dir=None, triton_metrics=None)
+    parser.set_defaults(**dict.fromkeys(OVERRIDES))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up = commands.add_parser("up", parents=[shared], help="start a local Triton and the service")
+    up = commands.add_parser(
+        "up", parents=[service, triton], help="start a local Triton and the service"
+    )
     up.add_argument(
         "--model-dir", metavar="DIR", help="a checkpoint of Spark-TTS (SPEECH_MODEL_DIR)"
     )
     up.set_defaults(run=lambda settings, _: local.up(settings))
-    serve = commands.add_parser("serve", parents=[shared], help="run the service alone")
+    serve = commands.add_parser("serve", parents=[service, triton], help="run the service alone")
     serve.add_argument(
         "--triton-metrics",
+        dest="triton_metrics_address",
         metavar="HOST:PORT",
         help="Triton's metrics page (SPEECH_TRITON_METRICS_ADDRESS)",
     )
     serve.set_defaults(run=_serve)
-    speak = commands.add_parser("say", parents=[shared], help="speak a text into a file")
+    _add_say(commands, service)
+    probe = commands.add_parser("check", parents=[triton], help="say what works and what not")
+    probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
+    _add_stats(commands, triton)
+    add_bench(commands).set_defaults(run=_bench)
+    _add_replicas(commands, service)
+    return parser
+
+
+def _service_options() -> argparse.ArgumentParser:
+    service = argparse.ArgumentParser(add_help=False)
+    service.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
+    service.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
+    return service
+
+
+def _triton_options() -> argparse.ArgumentParser:
+    triton = argparse.ArgumentParser(add_help=False)
+    triton.add_argument(
+        "--triton",
+        dest="triton_address",
+        metavar="HOST:PORT",
+        help="Triton's gRPC (SPEECH_TRITON_ADDRESS)",
+    )
+    triton.add_argument("--models", help="Triton models that callers may name (SPEECH_MODELS)")
+    return triton
+
+
+def _add_say(commands: Any, service: argparse.ArgumentParser) -> None:
+    speak = commands.add_parser("say", parents=[service], help="speak a text into a file")
     speak.add_argument("text")
     speak.add_argument(
         "-o",
@@ -108,21 +133,18 @@ def _parser() -> argparse.ArgumentParser:
     speak.add_argument("--voice", help="default: the model's first")
     speak.add_argument("--url", help="base URL of the service, default from --host and --port")
     speak.add_argument(
-        "--api-key", metavar="KEY", help="better set SPEECH_CLIENT_API_KEY: others see your flags"
+        "--api-key",
+        dest="client_api_key",
+        metavar="KEY",
+        help="better set SPEECH_CLIENT_API_KEY: others see your flags",
     )
     speak.set_defaults(run=_say)
-    probe = commands.add_parser("check", parents=[shared], help="say what works and what not")
-    probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
-    _add_stats(commands, shared)
-    add_bench(commands).set_defaults(run=_bench)
-    _add_replicas(commands, shared)
-    return parser
 
 
-def _add_stats(commands: Any, shared: argparse.ArgumentParser) -> None:
+def _add_stats(commands: Any, triton: argparse.ArgumentParser) -> None:
     figures = commands.add_parser(
         "stats",
-        parents=[shared],
+        parents=[triton],
         help="show what Triton says of itself, or what it did while a command ran",
     )
     ways = figures.add_mutually_exclusive_group()
@@ -139,9 +161,9 @@ def _add_stats(commands: Any, shared: argparse.ArgumentParser) -> None:
     figures.set_defaults(run=_stats)
 
 
-def _add_replicas(commands: Any, shared: argparse.ArgumentParser) -> None:
+def _add_replicas(commands: Any, service: argparse.ArgumentParser) -> None:
     seen = commands.add_parser(
-        "replicas", parents=[shared], help="show the Tritons behind a running service"
+        "replicas", parents=[service], help="show the Tritons behind a running service"
     )
     seen.add_argument("--url", help="base URL of the service, default from --host and --port")
     seen.add_argument("--json", action="store_true", help="as JSON")
@@ -157,7 +179,10 @@ def _add_replicas(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is no time to wait; give seconds above 0")
     return seconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import signal
@@ -23,6 +22,7 @@ from gateway.audio.riff import PcmLayout
 from gateway.bench import terminal, workloads
 from gateway.bench.calibration import calibrate
 from gateway.bench.compare import compare
+from gateway.bench.flags import GRPC, body_fields, check_used
 from gateway.bench.http_target import HttpTarget
 from gateway.bench.machine import describe
 from gateway.bench.measure import Ear, measure
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from gateway.bench.summary import Level
     from gateway.settings import Settings
 
-GRPC = "grpc://"
 REQUESTS_EACH = 4
 FEWEST_REQUESTS = 20
 OPEN_SECONDS = 60.0
@@ -59,6 +58,7 @@ PCM_RATE_HZ = 24_000
 def bench(settings: Settings, options: argparse.Namespace) -> int:
     """Run what the flags say; return 0, or 1 with the reason on standard error."""
     try:
+        check_used(options)
         if options.calibrate:
             return terminal.show_checks(asyncio.run(calibrate()), os.getloadavg()[0])
         if options.target[:1] == ["compare"]:
@@ -134,7 +134,7 @@ class _Session:
     def _open(self) -> Target:
         options = self._options
         if not self._target.startswith(GRPC):
-            fields = dict(map(_field, options.field))
+            fields = body_fields(options)
             fields |= {n: v for n in ("model", "voice") if (v := getattr(options, n)) is not None}
             key = self._settings.client_api_key.get_secret_value()
             return HttpTarget(self._target, options.format, fields, key)
@@ -237,7 +237,7 @@ def _ear(options: argparse.Namespace, target: str, folder: Path) -> Ear:
 
 
 def _about(options: argparse.Namespace, target: str, plan: Plan) -> dict[str, Any]:
-    command = ["***" if word == options.api_key else word for word in sys.argv[1:]]
+    command = ["***" if word == options.client_api_key else word for word in sys.argv[1:]]
     texts = options.text_file or options.manifest or options.dataset or f"built in, {options.texts}"
     return {
         "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
@@ -250,11 +250,3 @@ def _about(options: argparse.Namespace, target: str, plan: Plan) -> dict[str, An
         "interrupted": False,
         **describe(),
     }
-
-
-def _field(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError as error:
-        raise BenchError(f"--field {text}: NAME=JSON is right, such as seed=1") from error

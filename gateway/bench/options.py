@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
+
+from gateway.addresses import split_address
 
 LADDER = (1, 2, 4, 8, 16, 26)
 EPILOG = """\
@@ -18,14 +21,19 @@ def add_bench(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "bench", help="measure a speech server under load", epilog=EPILOG
     )
-    parser.set_defaults(host=None, port=None, models=None)
     parser.add_argument("target", nargs="*", metavar="TARGET", help="what to measure (below)")
     parser.add_argument("--calibrate", action="store_true", help="prove the tool on this machine")
     _add_speech(parser.add_argument_group("what is asked for"))
     _add_load(parser.add_argument_group("load"))
     _add_listeners(parser.add_argument_group("listeners"))
     _add_results(parser.add_argument_group("results"))
+    parser.set_defaults(defaults=vars(parser.parse_args([])))
     return parser
+
+
+def given(options: argparse.Namespace) -> list[str]:
+    """Return the names of what the command line says other than the defaults."""
+    return [name for name, value in options.defaults.items() if getattr(options, name) != value]
 
 
 def _add_speech(group: argparse._ArgumentGroup) -> None:
@@ -42,7 +50,10 @@ def _add_speech(group: argparse._ArgumentGroup) -> None:
         help="a further field of the body, such as seed=1; may be repeated",
     )
     group.add_argument(
-        "--api-key", metavar="KEY", help="better set SPEECH_CLIENT_API_KEY: others see your flags"
+        "--api-key",
+        dest="client_api_key",
+        metavar="KEY",
+        help="better set SPEECH_CLIENT_API_KEY: others see your flags",
     )
     texts = group.add_mutually_exclusive_group()
     texts.add_argument(
@@ -125,7 +136,7 @@ def _add_listeners(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--audible",
-        type=float,
+        type=_level,
         default=-50.0,
         metavar="DBFS",
         help="level from which a sample is heard (%(default)g)",
@@ -134,12 +145,23 @@ def _add_listeners(group: argparse._ArgumentGroup) -> None:
 
 def _add_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--triton", metavar="HOST:PORT", help="Triton's gRPC, to report its statistics too"
+        "--triton",
+        type=_address,
+        metavar="HOST:PORT",
+        help="Triton's gRPC, to report its statistics too",
     )
     group.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="default: bench-DATE-TIME, here"
     )
     group.add_argument("--save-audio", action="store_true", help="keep what was heard, as wav")
+
+
+def _address(text: str) -> str:
+    try:
+        split_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from error
+    return text
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -151,28 +173,40 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _integer(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is given; 1 at least is possible")
-    return value
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is given; whole numbers from 1 up are possible")
+    return int(text)
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is given; 0 at least is possible")
-    return value
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is given; whole numbers from 0 up are possible")
+    return int(text)
 
 
 def _number(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is given; more than 0 is possible")
+    value = _float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is given; numbers above 0 are possible")
     return value
 
 
 def _share(text: str) -> float:
-    value = float(text)
+    value = _float(text)
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is given; 0 to 1 is possible")
+        raise argparse.ArgumentTypeError(f"{text!r} is given; 0 to 1 is possible")
     return value
+
+
+def _level(text: str) -> float:
+    value = _float(text)
+    if not math.isfinite(value) or value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is given; levels up to 0 dBFS are possible")
+    return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -105,6 +105,15 @@ def test_a_run_that_is_broken_off_keeps_its_complete_levels(
         (["compare", "a"], "compare takes the folders of two runs; 1 are given"),
         (["compare", "a", "b"], "a/summary.json: No such file"),
         (["http://a", "http://b"], "one TARGET at a time"),
+        (["--calibrate", "--rate", "5"], "--rate has no effect: --calibrate measures this tool"),
+        (["--calibrate", "http://a"], "TARGET has no effect: --calibrate measures this tool"),
+        (["compare", "a", "b", "-o", "c"], "--output has no effect: compare reads what two runs"),
+        (["--cancel-within", "1"], "--cancel-within has no effect: nobody hangs up; add --cancel"),
+        (["--slow-bytes", "1"], "--slow-bytes has no effect: nobody reads slowly; add --slow-ra"),
+        (["grpc://a:1", "--field", "seed=1"], "--field has no effect: a grpc:// target has no bo"),
+        (["grpc://a:1", "--api-key", "x" * 8], "--api-key has no effect: a grpc:// target asks f"),
+        (["--field", "model=1"], "--field model: --model says that already"),
+        (["--field", "seed=1", "--field", "seed=2"], "--field seed: another --field says that al"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -126,10 +135,15 @@ def test_what_cannot_be_done_is_said(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--concurrency", "1,0"], "0 is given; 1 at least is possible"),
-        (["--rate", "inf"], "inf is given; more than 0 is possible"),
-        (["--cancel-rate", "2"], "2 is given; 0 to 1 is possible"),
-        (["--warm-up", "-1"], "-1 is given; 0 at least is possible"),
+        (["--concurrency", "1,0"], "'0' is given; whole numbers from 1 up are possible"),
+        (["--concurrency", "x"], "'x' is given; whole numbers from 1 up are possible"),
+        (["--rate", "inf"], "'inf' is given; numbers above 0 are possible"),
+        (["--rate", "x"], "'x' is given; numbers above 0 are possible"),
+        (["--cancel-rate", "2"], "'2' is given; 0 to 1 is possible"),
+        (["--cancel-rate", "x"], "'x' is given; 0 to 1 is possible"),
+        (["--audible", "nan"], "'nan' is given; levels up to 0 dBFS are possible"),
+        (["--warm-up", "-1"], "'-1' is given; whole numbers from 0 up are possible"),
+        (["--triton", "bogus"], "'bogus' must be host:port"),
         (["--rate", "2", "--concurrency", "2"], "not allowed with"),
     ],
 )

@@ -1,0 +1,59 @@
+"""Each command of `speech-gateway` offers what it uses, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.__main__ import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVICE = {"--host", "--port"}
+TRITON = {"--triton", "--models"}
+USED = {
+    "up": {*SERVICE, *TRITON, "--model-dir"},
+    "serve": {*SERVICE, *TRITON, "--triton-metrics"},
+    "say": {*SERVICE, "--output", "--model", "--voice", "--url", "--api-key"},
+    "check": TRITON,
+    "stats": {*TRITON, "--watch", "--json"},
+    "replicas": {*SERVICE, "--url", "--json", "--watch"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", USED)
+def test_a_command_offers_what_it_uses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+
+    words = capsys.readouterr().out.partition("options:")[2].split()
+    offered = {word.rstrip(",") for word in words if word.startswith("--")}
+    assert offered == USED[command] | {"--help"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["say", "Hi.", "--url", "http://a", "--port", "1"], "--url says where the service is: le"),
+        (["replicas", "--url", "http://a", "--host", "b"], "--url says where the service is: leav"),
+        (["replicas", "--triton", "h:1"], "unrecognized arguments: --triton"),
+        (["stats", "--port", "1"], "unrecognized arguments: --port"),
+        (["stats", "--watch", "x"], "'x' is no time to wait; give seconds above 0"),
+        (["check", "--host", "h"], "unrecognized arguments: --host"),
+    ],
+)
+def test_what_has_no_effect_is_a_usage_error(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
