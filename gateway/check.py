@@ -12,7 +12,7 @@ from gateway.backend.discovery.static import StaticSource
 from gateway.backend.triton import TritonSynthesizer
 from gateway.backend.way import Way
 from gateway.errors import BackendFailedError, SpeechError
-from gateway.speech.aliases import Aliases
+from gateway.speech.aliases import Aliases, load_aliases
 from gateway.speech.deadline import Deadline
 from gateway.speech.speaker import Speaker
 from gateway.speech.synthesizer import CallContext
@@ -33,14 +33,16 @@ TIMEOUT_SECONDS = 30.0
 async def check(settings: Settings) -> int:
     """Print what works and what does not; return 0 if every model really speaks.
 
-    A voice of the voices file is tokenised or made by that, and kept in the cache.
+    A voice of the voices file is tokenised or made by that, and kept in the cache. Raises
+    SettingsError for what the service would not start with.
     """
+    load_aliases(settings.aliases_file, settings.models)
     of_file = load_voices(settings.voices_file, settings.models)
+    way = Way.of(settings)
     print("settings:")
     for name, value in settings:
         shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
         print(f"  SPEECH_{name.upper()}={'' if shown is None else shown}")
-    way = Way.of(settings)
     addresses = await _addresses(settings, way.source)
     results = []
     for address in addresses:

@@ -35,6 +35,7 @@ class Settings(TelemetrySettings, SpeechSettings, TritonSettings, HttpSettings):
         env_file=ENV_FILE,
         extra="ignore",
         frozen=True,
+        allow_inf_nan=False,  # "Never" has a value of its own, where it is possible.
         hide_input_in_errors=True,  # It may be a key.
     )
 
@@ -68,7 +69,7 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**given)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         problems = [
-            f"{PREFIX}{'.'.join(map(str, e['loc'])).upper()} = {_shown(e)}: {e['msg']}"
+            f"{PREFIX}{e['loc'][0]}".upper() + f" = {_shown(e)}: {_words(e)}"
             for e in error.errors()
             # That one depends on another that is wrong, and nobody gave it.
             if e["type"] != "default_factory_not_called"
@@ -78,3 +79,7 @@ def load_settings(**overrides: object) -> Settings:
 
 def _shown(problem: Any) -> str:
     return "(not shown)" if problem["loc"][0] in SECRETS else repr(problem["input"])
+
+
+def _words(problem: Any) -> str:
+    return str(problem["msg"]).removeprefix("Value error, ")

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from gateway.keys import ApiKey, KeyFile, check_distinct, parse_keys
-from gateway.settings.values import Listed
+from gateway.settings.values import HOST, Listed
 
 ROOT_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*?#@A-Z]+")
@@ -40,6 +40,13 @@ class HttpSettings(BaseSettings):
     """Largest request body that is read."""
     shutdown_grace_seconds: float = Field(default=10.0, ge=0)
     """How long running streams may go on after the service is told to stop."""
+
+    @field_validator("host")
+    @classmethod
+    def _is_host(cls, value: str) -> str:
+        if not HOST.fullmatch(value):
+            raise ValueError("must be an address of this machine: 127.0.0.1, or 0.0.0.0 for all")
+        return value
 
     @field_validator("api_keys", mode="before")
     @classmethod

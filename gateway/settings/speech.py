@@ -65,7 +65,14 @@ class SpeechSettings(BaseSettings):
     @field_validator("cache_dir")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
+        if value is None:
+            return None
         try:
-            return value and value.expanduser()
+            folder = value.expanduser()
         except RuntimeError as error:
             raise ValueError(f"{error}; give the whole path") from error
+        # One that cannot be written now is no error: memory remains, and a log line says so.
+        for path in (folder, *folder.parents):
+            if os.path.lexists(path) and not path.is_dir():
+                raise ValueError(f"must be a folder, and {path} is none")
+        return folder

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from gateway.addresses import split_address
 from gateway.pem import Pem
-from gateway.settings.values import METADATA, Listed, Maybe, Tls
+from gateway.settings.values import HOST, METADATA, MODEL, Listed, Maybe, Tls
 
 OTHER_SOURCES = "dns://host:port, file://path, modal://name of a Dict"
 
@@ -105,12 +105,42 @@ class TritonSettings(BaseSettings):
     @field_validator("triton_metadata")
     @classmethod
     def _has_pairs(cls, value: SecretStr) -> SecretStr:
+        names: list[str] = []
         for number, pair in enumerate(_listed(value), 1):
             if not METADATA.fullmatch(pair):
                 raise ValueError(
                     f"entry {number} must be name=value, the name in lower case and the value "
                     "visible ASCII without a comma"
                 )
+            name = pair.partition("=")[0]
+            if name in names:
+                raise ValueError(f"entry {number} has the name of entry {names.index(name) + 1}")
+            names.append(name)
+        return value
+
+    @field_validator("triton_server_name")
+    @classmethod
+    def _is_name(cls, value: str) -> str:
+        if value and not HOST.fullmatch(value):
+            raise ValueError("must be empty or the name in Triton's certificate: triton.internal")
+        return value
+
+    @field_validator("model_dir")
+    @classmethod
+    def _is_there(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_dir():
+            raise ValueError("must be empty or the folder of a checkpoint, and is no folder")
+        return value
+
+    @field_validator("models", "tokenizer_model")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...] | str) -> tuple[str, ...] | str:
+        names = (value,) if isinstance(value, str) else value
+        for name in names:
+            if not MODEL.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a model: no space and no slash is in one")
+            if names.count(name) > 1:
+                raise ValueError(f"{name!r} is there twice")
         return value
 
     @property

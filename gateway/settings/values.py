@@ -30,3 +30,8 @@ Tls: TypeAlias = Literal["off", "system", "private"]
 
 METADATA = re.compile(r"([a-z0-9_.-]+)=([!-~]+)")
 """What gRPC takes as a name and a value that are sent with each call."""
+
+HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
+"""A name of a host, or an IP address."""
+MODEL = re.compile(r"[^\x00-\x20\x7f/\\,]{1,256}")
+"""A name of Triton's models, which are folders."""

@@ -124,6 +124,7 @@ EVERY = pytest.mark.parametrize("name", list(Settings.model_fields))
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("Spark-TTS-0.5B").mkdir()
     Path("keys").write_text("bob battery-staple\n", encoding="utf-8")
     Path("ca.pem").write_bytes(CERTIFICATE)
     Path("key.pem").write_bytes(KEY)
