@@ -20,7 +20,8 @@ from gateway.app import create_app
 from gateway.bench.options import add_bench
 from gateway.http_parser import FirstHead
 from gateway.settings import SettingsError, load_settings, unknown_settings
-from gateway.telemetry.logging import configure_logging
+from gateway.settings.unused import unused_settings
+from gateway.telemetry.logging import configure_command_logging, configure_logging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,9 @@ def _main(words: Sequence[str]) -> int:
         for warning in unknown_settings():
             print(f"warning: {warning}", file=sys.stderr)
         settings = load_settings(**{name: getattr(options, name) for name in OVERRIDES})
+        if options.run in (_check, _serve):
+            for warning in unused_settings(settings):
+                print(f"warning: {warning}", file=sys.stderr)
         code: int = options.run(settings, options)
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -93,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     _add_say(commands, service)
     probe = commands.add_parser("check", parents=[triton], help="say what works and what not")
-    probe.set_defaults(run=lambda settings, _: asyncio.run(check.check(settings)))
+    probe.set_defaults(run=_check)
     _add_stats(commands, triton)
     add_bench(commands).set_defaults(run=_bench)
     _add_replicas(commands, service)
@@ -188,7 +192,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _check(settings: Settings, _: argparse.Namespace) -> int:
+    configure_command_logging()
+    return asyncio.run(check.check(settings))
+
+
 def _stats(settings: Settings, options: argparse.Namespace) -> int:
+    configure_command_logging()
     if options.command:
         return stats.around(settings, options.command, as_json=options.json)
     if options.watch:

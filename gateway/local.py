@@ -161,6 +161,11 @@ def _check_address(settings: Settings) -> None:
         )
     if settings.triton_tls != "off":
         raise LocalError("up starts a Triton without TLS, so SPEECH_TRITON_TLS must be off")
+    if settings.triton_metrics_address is not None:
+        raise LocalError(
+            "up finds the metrics page of its Triton itself, so SPEECH_TRITON_METRICS_ADDRESS = "
+            f"{settings.triton_metrics_address} has no effect; leave it out"
+        )
 
 
 def _check_ports(settings: Settings) -> None:

@@ -5,14 +5,23 @@ Its settings are the variables of the Modal secret `speech-gateway`.
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import modal
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+
+log = logging.getLogger("speech")
 
 LOCK = "gateway/requirements.lock"
 PACKAGES = ("engine", "gateway", "triton")
 REQUEST_SECONDS = 1200
 """Above SPEECH_REQUEST_TIMEOUT_SECONDS, which ends a request with an answer."""
+
+MODALS = ("host", "port", "shutdown_grace_seconds")
+"""Settings of `serve` itself."""
 
 image = (
     modal.Image.debian_slim(python_version="3.11")
@@ -44,7 +53,29 @@ cache = modal.Volume.from_name("speech-gateway-cache", create_if_missing=True)
 @modal.asgi_app()
 def speech() -> Any:
     """Return the service, as `speech-gateway serve` runs it."""
-    from gateway.app import create_app  # noqa: PLC0415  what Modal reads needs none of it
-    from gateway.settings import load_settings  # noqa: PLC0415  the same
+    from gateway.settings import load_settings  # noqa: PLC0415  what Modal reads needs none of it
 
-    return create_app(load_settings())
+    return service(load_settings())
+
+
+def service(settings: Settings) -> Any:
+    """Return the service, after warnings of what has no effect here.
+
+    Raises SettingsError for a deadline that Modal's own would cut.
+    """
+    from gateway.app import create_app  # noqa: PLC0415  as above
+    from gateway.settings import SettingsError, unknown_settings  # noqa: PLC0415
+    from gateway.settings.unused import unused_settings  # noqa: PLC0415
+    from gateway.telemetry.logging import configure_logging  # noqa: PLC0415
+
+    if settings.request_timeout_seconds >= REQUEST_SECONDS:
+        raise SettingsError(
+            f"SPEECH_REQUEST_TIMEOUT_SECONDS = {settings.request_timeout_seconds:g}, and on Modal "
+            f"it must be below {REQUEST_SECONDS}, after which Modal cuts a request without a word"
+        )
+    ours = [name for name in MODALS if name in settings.model_fields_set]
+    modals = [f"SPEECH_{name.upper()} has no effect: on Modal, Modal decides it" for name in ours]
+    configure_logging(settings.log_level, settings.log_format)
+    for detail in (*unknown_settings(), *unused_settings(settings), *modals):
+        log.warning("gateway.setting_ignored", extra={"fields": {"detail": detail}})
+    return create_app(settings)

@@ -70,6 +70,17 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
+def configure_command_logging() -> None:
+    """Have warnings of a command read as the service's do, without those that it prints itself."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(TextFormatter())
+        logging.lastResort.addFilter(_is_untold)
+
+
+def _is_untold(record: logging.LogRecord) -> bool:
+    return record.getMessage() != "discovery.failed"
+
+
 def _is_news(record: logging.LogRecord) -> bool:
     # A stream that breaks off must not end cleanly, so its response is left without its end. The
     # request's own line tells why, and uvicorn would add an error that tells nothing more.

@@ -121,7 +121,7 @@ def test_check_without_addresses_says_so(
     ("variables", "words"),
     [
         ({"SPEECH_TRITON_TLS": "private"}, "SPEECH_TRITON_CA must be given"),
-        ({"SPEECH_TRITON_CLIENT_CERT": "ca.pem"}, "are a pair"),
+        ({"SPEECH_TRITON_TLS": "system", "SPEECH_TRITON_CLIENT_CERT": "ca.pem"}, "are a pair"),
         ({"SPEECH_TRITON_CA": "key.pem"}, "SPEECH_TRITON_CA = (not shown): "),
         ({"SPEECH_TRITON_METADATA": "correct-horse"}, "SPEECH_TRITON_METADATA = (not shown): "),
         ({"SPEECH_TRITON_ADDRESS": "a:1,a:1"}, "'a:1' is there twice"),
