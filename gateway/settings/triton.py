@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from gateway.addresses import split_address
 from gateway.pem import Pem
-from gateway.settings.values import HOST, METADATA, MODEL, Listed, Maybe, Tls
+from gateway.settings.values import DICT, HOST, METADATA, MODEL, Listed, Maybe, Tls
 
 OTHER_SOURCES = "dns://host:port, file://path, modal://name of a Dict"
 
@@ -81,6 +81,8 @@ class TritonSettings(BaseSettings):
     @classmethod
     def _is_address(cls, value: str) -> str:
         scheme, _, rest = value.rpartition("://")
+        if scheme == "modal" and not DICT.fullmatch(rest):
+            raise ValueError(f"{rest!r} is no name of a Dict: 1 to 63 letters, digits, ., - and _")
         if scheme in ("file", "modal") and rest:
             return value
         try:

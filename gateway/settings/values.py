@@ -35,3 +35,5 @@ HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
 """A name of a host, or an IP address."""
 MODEL = re.compile(r"[^\x00-\x20\x7f/\\,]{1,256}")
 """A name of Triton's models, which are folders."""
+DICT = re.compile(r"[A-Za-z0-9._-]{1,63}")
+"""A name of a Dict on Modal."""

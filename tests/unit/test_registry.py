@@ -117,6 +117,19 @@ def test_a_registry_that_hangs_is_an_error_and_is_asked_again() -> None:
         in_virtual_time(lambda _: reader.read())
 
 
+def test_without_an_account_it_is_said_what_names_one() -> None:
+    class AuthError(Exception):
+        """Modal's, by its name."""
+
+    class OfNobody(FakeDict):
+        async def aio(self) -> Any:
+            raise AuthError("Token missing")
+            yield
+
+    with pytest.raises(DiscoveryError, match="AuthError, MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"):
+        asyncio.run(ModalDictReader(OfNobody({}), DEFAULTS, 45.0).read())
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

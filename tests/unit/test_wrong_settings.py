@@ -58,6 +58,8 @@ def test_no_number_is_without_end(name: str, value: str, monkeypatch: pytest.Mon
         ("triton_metadata", "x=a,y=b,x=c", "(not shown): entry 3 has the name of entry 1"),
         ("model_dir", "nowhere", "must be empty or the folder of a checkpoint, and is no folder"),
         ("triton_server_name", "https://a", "must be empty or the name in Triton's certificate"),
+        ("triton_address", "modal://a b", "'a b' is no name of a Dict: 1 to 63 letters, digits"),
+        ("triton_address", "modal://", "'' is no name of a Dict"),
         ("host", "http://127.0.0.1", "must be an address of this machine: 127.0.0.1, or 0.0.0.0"),
         ("host", "", "must be an address of this machine"),
     ],

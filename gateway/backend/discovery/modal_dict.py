@@ -26,6 +26,12 @@ log = logging.getLogger("speech.replicas")
 READ_SECONDS = 20.0
 """How long the registry may take: a connection that froze would keep what is known for ever."""
 
+HINTS = {
+    "AuthError": "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or `modal setup`, must name an account",
+    "ConnectionError": "Modal cannot be reached from here",
+}
+"""What Modal's errors mean, by their names; their own words may hold a secret."""
+
 
 class ModalDictReader:
     """Reads the entries whose heartbeat moved within `stale_seconds`.
@@ -54,7 +60,9 @@ class ModalDictReader:
             async with timeout(READ_SECONDS):
                 found = {str(key): value async for key, value in self._registry.items.aio()}
         except Exception as error:  # Modal has many, and so has the network below it.
-            raise DiscoveryError(f"the registry on Modal: {type(error).__name__}") from error
+            kind = type(error).__name__
+            hint = f", {HINTS[kind]}" if kind in HINTS else ""
+            raise DiscoveryError(f"the registry on Modal: {kind}{hint}") from error
         # What is gone is forgotten: a container of the same name would be another one.
         self._beats = {key: beat for key, beat in self._beats.items() if key in found}
         self._wrong = {key: words for key, words in self._wrong.items() if key in found}
