@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,35 @@ CERTIFICATES = {
 """Options of `engine serve`, and what of the Modal secret each is: PEM itself."""
 SETTINGS_OF = {"h2": "system", "raw": "private"}
 """How gateways check who is behind each kind of tunnel (their SPEECH_TRITON_TLS)."""
-CHOICES = {"model": ("spark_tts", "hibari"), "tunnel": tuple(SETTINGS_OF)}
+CHOICES = {
+    "model": ("spark_tts", "hibari"),
+    "tunnel": tuple(SETTINGS_OF),
+    # The others are calibrated, with a data set.
+    "quantization": ("none", "int8", "int4", "int4_gptq"),
+}
+RANGES = {
+    "capacity": (1, 32_768),
+    "min_containers": (1, 10_000),
+    "max_containers": (1, 10_000),
+    "cool_down_seconds": (1, 12 * 3600),
+    "startup_seconds": (1, 12 * 3600),
+    "scaledown_seconds": (2, 3600),
+}
+"""The last is Modal's own; functions run 24 hours at most, and a scaler two cool-downs."""
+NAME = r"[A-Za-z0-9._-]{1,55}"
+FORMS = {
+    "gateway": (r"|https?://[^/\s?#@]+(/[^\s?#]*)?", "a URL like https://speech.example"),
+    "region": (
+        r"(us|eu|uk|ap|ca|jp|me|sa|mx|af)(-[a-z]+)?(-\d)?",
+        "one of Modal's regions, such as us-east, us-west or eu-west",
+    ),
+    "registry": (NAME, "a name of 1 to 55 letters, digits, dots, dashes and underscores"),
+    "secret": (NAME, "a name of 1 to 55 letters, digits, dots, dashes and underscores"),
+    "revision": (r"[\w./-]+", "a commit, branch or tag"),
+    "python": (r"/\S+", "the whole path of a Python in the image"),
+}
+OF_WEIGHTS = ("revision", "quantization", "gpu", "fallback_gpus")
+"""What a model without weights does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +110,39 @@ class Deployment:
             if (value := getattr(self, name)) not in choices:
                 variable = f"{PREFIX}{name.upper()}"
                 raise EngineError(f"{variable} is {value!r}; there are: {', '.join(choices)}")
-        _ = self.bounds, self.spec
+        self._check_values()
+        self._check_used()
+        try:
+            _ = self.bounds, self.spec
+        except EngineError as error:
+            raise EngineError(f"the variables {PREFIX}…: {error}") from error
         for gpu in self.gpus[1:]:
             if CAPABILITIES.get(gpu) != CAPABILITIES[self.gpu]:
                 raise EngineError(
                     f"{PREFIX}FALLBACK_GPUS: an engine of {self.gpu} does not run on {gpu!r}, "
                     "which has another compute capability"
                 )
+
+    def _check_values(self) -> None:
+        for name, (least, most) in RANGES.items():
+            if not least <= (count := getattr(self, name)) <= most:
+                variable = f"{PREFIX}{name.upper()}"
+                raise EngineError(f"{variable} is {count}; {least} to {most} are possible")
+        for name, (form, words) in FORMS.items():
+            if not re.fullmatch(form, value := getattr(self, name)):
+                raise EngineError(f"{PREFIX}{name.upper()} is {value!r}, and must be {words}")
+
+    def _check_used(self) -> None:
+        reasons = {}
+        if self.model == "hibari":
+            words = f"{PREFIX}MODEL is hibari, which has no weights and needs no GPU"
+            reasons = dict.fromkeys(OF_WEIGHTS, words)
+        if not self.gateway:
+            reasons["cool_down_seconds"] = f"without {PREFIX}GATEWAY nothing scales"
+        for field in fields(self):
+            if field.name in reasons and getattr(self, field.name) != field.default:
+                variable = f"{PREFIX}{field.name.upper()}"
+                raise EngineError(f"{variable} has no effect: {reasons[field.name]}; leave it out")
 
     def variables(self) -> dict[str, str]:
         """Return what makes a container, which reads them anew, see the same."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import modal
 
 from engine.deployment import WORK, Deployment
+from engine.errors import EngineError
 
 SOURCES = ("engine", "gateway", "triton")
 INSTALL = (
@@ -23,7 +25,11 @@ INSTALL = (
     "rm -rf /src",
 )
 
-deployment = Deployment.read(os.environ)
+try:
+    deployment = Deployment.read(os.environ)
+except EngineError as error:
+    # Modal's command line would show where this was called from, too.
+    sys.exit(f"error: {error}")
 
 
 def triton_image() -> modal.Image:

@@ -38,6 +38,18 @@ def test_a_container_reads_what_was_deployed() -> None:
         ("TUNNEL", "plain", "SPEECH_MODAL_TUNNEL is 'plain'; there are: h2, raw"),
         ("MODEL", "llm", "SPEECH_MODAL_MODEL is 'llm'; there are: spark_tts, hibari"),
         ("MIN_CONTAINERS", "5", "5 to 4 Tritons"),
+        ("CAPACITY", "0", "SPEECH_MODAL_CAPACITY is 0; 1 to 32768 are possible"),
+        ("STARTUP_SECONDS", "0", "SPEECH_MODAL_STARTUP_SECONDS is 0; 1 to 43200 are possible"),
+        ("SCALEDOWN_SECONDS", "1", "SPEECH_MODAL_SCALEDOWN_SECONDS is 1; 2 to 3600 are possible"),
+        ("MAX_CONTAINERS", "0", "SPEECH_MODAL_MAX_CONTAINERS is 0; 1 to 10000 are possible"),
+        ("GATEWAY", "foo", "SPEECH_MODAL_GATEWAY is 'foo', and must be a URL like https://"),
+        ("REGION", "nowhere", "SPEECH_MODAL_REGION is 'nowhere', and must be one of Modal's reg"),
+        ("REGISTRY", "a b", "SPEECH_MODAL_REGISTRY is 'a b', and must be a name of 1 to 55"),
+        ("SECRET", "", "SPEECH_MODAL_SECRET is '', and must be a name"),
+        ("REVISION", "", "SPEECH_MODAL_REVISION is '', and must be a commit, branch or tag"),
+        ("PYTHON", "python", "SPEECH_MODAL_PYTHON is 'python', and must be the whole path"),
+        ("QUANTIZATION", "fp8", "SPEECH_MODAL_QUANTIZATION is 'fp8'; there are: none, int8, int4"),
+        ("COOL_DOWN_SECONDS", "9", "SPEECH_MODAL_COOL_DOWN_SECONDS has no effect: without SPEECH"),
         ("FALLBACK_GPUS", "A10", "does not run on 'A10'"),
         ("GPU", "B9", "B9"),
     ],
@@ -47,6 +59,34 @@ def test_a_wrong_setting_is_named(name: str, text: str, words: str) -> None:
         Deployment.read({f"SPEECH_MODAL_{name}": text})
 
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("GPU", "H100"), ("FALLBACK_GPUS", "L40S"), ("QUANTIZATION", "int8"), ("REVISION", "abc")],
+)
+def test_what_a_model_without_weights_does_not_use_is_refused(name: str, text: str) -> None:
+    given = {"SPEECH_MODAL_MODEL": "hibari", f"SPEECH_MODAL_{name}": text}
+
+    with pytest.raises(EngineError, match=f"_{name} has no effect: SPEECH_MODAL_MODEL is hibari"):
+        Deployment.read(given)
+
+
+def test_a_wrong_setting_is_one_sentence_where_modal_reads_the_file() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "modal", "deploy", "-m", "engine.modal_app"],
+        env={"PATH": os.environ["PATH"], "SPEECH_MODAL_REGION": "nowhere"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    said = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert said.startswith("error: SPEECH_MODAL_REGION is 'nowhere', and must be one of Modal's")
+    assert said.count("\n") == 1
 
 
 def test_what_is_served_is_what_the_steps_have_made() -> None:
