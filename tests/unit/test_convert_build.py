@@ -62,7 +62,11 @@ def test_what_is_there_is_not_made_again(workshop: Workshop) -> None:
         EngineSpec(dtype="float32", gpu="T4"),
         EngineSpec(
             extra_convert=(("workers", "2"), ("load_model_on_cpu", "")),
-            extra_build=(("fast_build", ""), ("lora_target_modules", "attn_q,attn_k")),
+            extra_build=(
+                ("fast_build", ""),
+                ("lora_target_modules", "attn_q,attn_k"),
+                ("lora_plugin", "auto"),
+            ),
         ),
     ],
     ids=["int8", "int4", "smoothquant", "int8 cache", "four GPUs", "float32", "extra"],
