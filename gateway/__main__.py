@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import os
+import re
 import signal
 import sys
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from gateway import check, local, replicas, say, stats
+from gateway.addresses import check_url
 from gateway.app import create_app
 from gateway.bench.options import add_bench
 from gateway.http_parser import FirstHead
@@ -35,6 +37,7 @@ OVERRIDES = (
     *("client_api_key", "models", "model_dir"),
 )
 """Settings that are flags, too, each of those commands that use it."""
+EMPTY = re.compile(r"--[\w-]+=")
 FAILED = 1
 READER_GONE = 128 + signal.SIGPIPE
 
@@ -54,7 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(words: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(words)
-    after_dashes = list(words)[list(words).index("--") + 1 :] if "--" in words else []
+    end = list(words).index("--") if "--" in words else len(words)
+    ours, after_dashes = list(words)[:end], list(words)[end + 1 :]
+    if empty := [word for word in ours if not word or EMPTY.fullmatch(word)]:
+        what = f"{empty[0]}''" if empty[0] else f"'', after {ours[ours.index('') - 1]!r}"
+        parser.error(f"a value is empty ({what}): give one, or leave the flag out")
     if getattr(options, "command", []) not in ([], after_dashes):
         parser.error("a command stands after two dashes: stats -- COMMAND")
     if getattr(options, "url", None) is not None and (options.host, options.port) != (None, None):
@@ -135,7 +142,9 @@ def _add_say(commands: Any, service: argparse.ArgumentParser) -> None:
     )
     speak.add_argument("--model", help="default: the first of the service")
     speak.add_argument("--voice", help="default: the model's first")
-    speak.add_argument("--url", help="base URL of the service, default from --host and --port")
+    speak.add_argument(
+        "--url", type=_url, help="base URL of the service, default from --host and --port"
+    )
     speak.add_argument(
         "--api-key",
         dest="client_api_key",
@@ -169,7 +178,9 @@ def _add_replicas(commands: Any, service: argparse.ArgumentParser) -> None:
     seen = commands.add_parser(
         "replicas", parents=[service], help="show the Tritons behind a running service"
     )
-    seen.add_argument("--url", help="base URL of the service, default from --host and --port")
+    seen.add_argument(
+        "--url", type=_url, help="base URL of the service, default from --host and --port"
+    )
     seen.add_argument("--json", action="store_true", help="as JSON")
     seen.add_argument(
         "--watch",
@@ -180,6 +191,14 @@ def _add_replicas(commands: Any, service: argparse.ArgumentParser) -> None:
         help="show it again and again (every %(const)g s) until Ctrl-C",
     )
     seen.set_defaults(run=_replicas)
+
+
+def _url(text: str) -> str:
+    try:
+        check_url(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no base URL: {error}") from error
+    return text
 
 
 def _seconds(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 
 def host_and_port(host: str, port: int) -> str:
@@ -18,6 +19,14 @@ def split_address(text: str) -> tuple[str, int]:
     if not host or is_bare_v6 or any(c in "/, " for c in text) or not is_port:
         raise ValueError("must be host:port, with a port from 1 to 65535 and no scheme")
     return host.strip("[]"), int(port)
+
+
+def check_url(text: str) -> None:
+    """Raise ValueError, which says what fits, unless this is the base URL of a service."""
+    url = urlsplit(text)
+    is_port = url.port is None or url.port > 0
+    if url.scheme not in ("http", "https") or not url.hostname or " " in text or not is_port:
+        raise ValueError("must be like http://127.0.0.1:8080")
 
 
 def is_private(host: str) -> bool | None:

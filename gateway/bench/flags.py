@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from gateway.addresses import check_url, split_address
 from gateway.bench.options import given
 from gateway.bench.requests import BenchError
 
@@ -24,7 +25,15 @@ OWN_FLAGS = {
 
 
 def check_used(options: argparse.Namespace) -> None:
-    """Raise BenchError for a flag that would change nothing."""
+    """Raise BenchError for a flag that would change nothing, or a TARGET that is none."""
+    for target in options.target if options.target[:1] != ["compare"] else ():
+        try:
+            if target.startswith(GRPC):
+                split_address(target.removeprefix(GRPC))
+            else:
+                check_url(target)
+        except ValueError as error:
+            raise BenchError(f"TARGET {target!r}: {error}") from error
     is_grpc = options.target[:1] and options.target[0].startswith(GRPC)
     unused = {
         "cancel_within": "nobody hangs up; add --cancel-rate" if not options.cancel_rate else "",

@@ -105,6 +105,8 @@ def test_a_run_that_is_broken_off_keeps_its_complete_levels(
         (["compare", "a"], "compare takes the folders of two runs; 1 are given"),
         (["compare", "a", "b"], "a/summary.json: No such file"),
         (["http://a", "http://b"], "one TARGET at a time"),
+        (["foo"], "TARGET 'foo': must be like http://127.0.0.1:8080"),
+        (["grpc://foo", "--model", "m"], "TARGET 'grpc://foo': must be host:port"),
         (["--calibrate", "--rate", "5"], "--rate has no effect: --calibrate measures this tool"),
         (["--calibrate", "http://a"], "TARGET has no effect: --calibrate measures this tool"),
         (["compare", "a", "b", "-o", "c"], "--output has no effect: compare reads what two runs"),

@@ -46,6 +46,16 @@ def test_a_command_offers_what_it_uses(command: str, capsys: pytest.CaptureFixtu
         (["replicas", "--triton", "h:1"], "unrecognized arguments: --triton"),
         (["stats", "--port", "1"], "unrecognized arguments: --port"),
         (["stats", "--watch", "x"], "'x' is no time to wait; give seconds above 0"),
+        (
+            ["say", "Hi.", "--url", "foo"],
+            "'foo' is no base URL: must be like http://127.0.0.1:8080",
+        ),
+        (["replicas", "--url", "http://[::1"], "'http://[::1' is no base URL: Invalid IPv6 URL"),
+        (["replicas", "--url", "http://h:x"], "'http://h:x' is no base URL: Port could not"),
+        (["say", "Hi.", "--url="], "--url: '' is no base URL"),
+        (["say", ""], "a value is empty ('', after 'say'): give one, or leave the flag out"),
+        (["up", "--model-dir", ""], "a value is empty ('', after '--model-dir')"),
+        (["serve", "--triton-metrics="], "a value is empty (--triton-metrics='')"),
         (["check", "--host", "h"], "unrecognized arguments: --host"),
     ],
 )
