@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gateway import local
 from gateway.settings import Settings
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def test_up_hands_the_checkpoint_to_the_engine_and_the_models_to_the_service() -> None:
-    triton, service = local._children(Settings(_env_file=None, model_dir="Spark-TTS-0.5B"))
 
-    assert "--model spark_tts --model-dir Spark-TTS-0.5B" in " ".join(triton._command)
+def test_up_hands_the_checkpoint_to_the_engine_and_the_models_to_the_service(
+    tmp_path: Path,
+) -> None:
+    triton, service = local._children(Settings(_env_file=None, model_dir=str(tmp_path)))
+
+    assert f"--model spark_tts --model-dir {tmp_path}" in " ".join(triton._command)
     assert "--models spark_tts" in " ".join(service._command)
 
 
