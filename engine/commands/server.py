@@ -59,6 +59,9 @@ def read_access(options: argparse.Namespace) -> Access:
     for path in files.values():
         if path is not None and not path.is_file():
             raise EngineError(f"{path} is no file that can be read")
+    if files["own_certificate"] and files["own_key"] and not files["client_root"]:
+        reason = "models show it under mutual TLS alone; add --tls-client-root, or leave it out"
+        refuse_unused(options, ["tls_own_certificate"], reason)
     for certificate, key in (("certificate", "key"), ("own_certificate", "own_key")):
         if (files[certificate] is None) != (files[key] is None):
             raise EngineError(
