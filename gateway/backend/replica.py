@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -106,7 +107,7 @@ class Replica:
         message = contract.request(request, unique_id)
         expected_offset = 0
         metadata = (*self._metadata, *context.span.headers())
-        cancel = contract.cancel(unique_id)
+        cancel = partial(contract.cancel, unique_id)
         try:
             async with aclosing(
                 self._caller.stream(message, cancel, context.deadline, metadata)
@@ -116,6 +117,7 @@ class Replica:
                     _check_offset(chunk, expected_offset)
                     expected_offset += len(chunk.samples)
                     yield chunk
+                    del response, chunk
         except NoConnectionError as error:
             raise self._located(error) from error
 

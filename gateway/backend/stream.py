@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from gateway.backend.classify import classify
-from gateway.errors import BackendUnavailableError, SpeechError
-from gateway.speech.deadline import Deadline
+from gateway.errors import BackendTimeoutError, BackendUnavailableError, SpeechError
+from gateway.speech.deadline import DEADLINE_HAS_PASSED, Deadline
+from gateway.speech.flag import Flag
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from tritonclient.grpc import service_pb2
 
@@ -51,20 +51,20 @@ class StreamCaller:
     def __init__(self, stub: Any, limits: StreamLimits) -> None:
         self._stub = stub
         self._limits = limits
-        self._winding_down: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Future[None]] = set()
 
     async def stream(
         self,
         request: service_pb2.ModelInferRequest,
-        cancel: service_pb2.ModelInferRequest | None,
+        cancel: Callable[[], service_pb2.ModelInferRequest | None],
         deadline: Deadline,
         metadata: Sequence[tuple[str, str]] = (),
     ) -> AsyncGenerator[service_pb2.ModelInferResponse, None]:
         """Yield the data responses of `request`; return after FINAL.
 
         Raises SpeechError for every other ending. In every ending the model is told to stop, by
-        `cancel` or by cancelling the call: the server would otherwise go on making audio that
-        nobody hears.
+        what `cancel` makes or by cancelling the call: the server would otherwise go on making
+        audio that nobody hears.
         """
         # The deadline is ours to keep; gRPC's own, a little later, ends what we cannot.
         rpc_seconds = deadline.remaining_seconds() + WIND_DOWN_SECONDS
@@ -73,24 +73,24 @@ class StreamCaller:
         try:
             while not call.is_answered:
                 if not call.has_news:
-                    async with _patience(patience_seconds, deadline):
-                        await call.news()
+                    await call.news(patience_seconds, deadline)
                 response = call.take()
                 if response.outputs:
                     yield response
                     patience_seconds = self._limits.gap_seconds
+                del response
         finally:
-            self._spawn(call.wind_down(cancel))
+            self._await_end(call.running if call.is_read else call.wind_down(cancel()))
 
     async def aclose(self) -> None:
-        """Wait until the calls that were given up have ended."""
-        while self._winding_down:
-            await asyncio.wait(self._winding_down)
+        """Wait until the calls that nobody reads any more have ended."""
+        while self._ending:
+            await asyncio.wait(self._ending)
 
-    def _spawn(self, winding_down: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(winding_down)
-        self._winding_down.add(task)
-        task.add_done_callback(self._winding_down.discard)
+    def _await_end(self, ending: Coroutine[Any, Any, None] | asyncio.Future[None]) -> None:
+        task = asyncio.ensure_future(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
 
 class _Call:
@@ -101,57 +101,70 @@ class _Call:
 
     def __init__(self, call: Any, request: service_pb2.ModelInferRequest) -> None:
         self._call = call
+        self._loop = asyncio.get_running_loop()
         self._arrived: deque[service_pb2.ModelStreamInferResponse] = deque()
-        self._has_news = asyncio.Event()
-        self._is_wanted = asyncio.Event()
-        self._is_written = asyncio.Event()
+        self._has_news = Flag()
+        self._is_wanted = Flag()
+        self._is_written = Flag()
         self._is_given_up = False
-        self._ending: SpeechError | None = None
+        self._reason: SpeechError | None = None
+        self._give_up_at_seconds = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
+        self.is_read = False
+        """The model's last word, FINAL or an error, has come, so the call ends by itself."""
         self.is_answered = False
-        self._running = asyncio.ensure_future(self._run(request))
-        self._running.add_done_callback(self._ended)
+        """It has been taken, too."""
+        self.running = asyncio.ensure_future(self._run(request))
+        self.running.add_done_callback(self._ended)
 
     @property
     def has_news(self) -> bool:
         """Whether `take` has something to say."""
-        return bool(self._arrived) or self._running.done()
+        return bool(self._arrived) or self.running.done()
 
-    async def news(self) -> None:
-        """Ask for more, and return once there is some."""
+    async def news(self, seconds: float, deadline: Deadline) -> None:
+        """Ask for more, and return once there is some; raises BackendTimeoutError.
+
+        One alarm serves all waits of a call: a timeout for each costs more than the wait.
+        """
+        left_seconds = deadline.remaining_seconds()
+        self._give_up_at_seconds = self._loop.time() + min(left_seconds, seconds)
+        if self._alarm is None or self._give_up_at_seconds < self._alarm.when():
+            self._set_alarm(self._give_up_at_seconds, self._ring)
         self._has_news.clear()
         self._is_wanted.set()
         await self._has_news.wait()
+        if not self.has_news:
+            silent = f"Triton was silent for {seconds:g} s"
+            message = DEADLINE_HAS_PASSED if left_seconds <= seconds else silent
+            raise BackendTimeoutError(message, detail=silent)
 
     def take(self) -> service_pb2.ModelInferResponse:
         """Return the next response; raises SpeechError where there is none."""
         if not self._arrived:
-            raise self._reason()
+            raise self._why_there_is_no_more()
         message = self._arrived.popleft()
-        self.is_answered = bool(message.error_message) or _is_final(message.infer_response)
+        self.is_answered = _is_last(message)
         if message.error_message:
             raise classify(None, message.error_message)
         return message.infer_response
 
     async def wind_down(self, cancel: service_pb2.ModelInferRequest | None) -> None:
-        """End the call: read what still comes, after a cancel if the answer is not complete."""
+        """End a call that is not read to its end: by a cancel, and reading what still comes."""
         self._is_given_up = True
         self._is_wanted.set()
         try:
-            if cancel is not None or self.is_answered:
+            if cancel is not None:
                 async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
-                    await self._read_to_the_end(None if self.is_answered else cancel)
+                    await self._is_written.wait()
+                    await self._call.write(cancel)
+                    await self._call.done_writing()
+                    await asyncio.wait({self.running})
         except Exception as error:  # noqa: BLE001  gRPC has many for a call that ends meanwhile
-            log.debug("triton.call_not_wound_down", extra={"fields": {"reason": repr(error)}})
+            _log_not_wound_down(repr(error))
         self._call.cancel()
         # Whatever was still going on ends with the call, and its error is nobody's.
-        await asyncio.gather(self._running, return_exceptions=True)
-
-    async def _read_to_the_end(self, cancel: service_pb2.ModelInferRequest | None) -> None:
-        await self._is_written.wait()
-        if cancel is not None:
-            await self._call.write(cancel)
-        await self._call.done_writing()
-        await asyncio.wait({self._running})
+        await asyncio.gather(self.running, return_exceptions=True)
 
     async def _run(self, request: service_pb2.ModelInferRequest) -> None:
         """Write the request and read the responses: the first when it is wanted, and the next.
@@ -161,31 +174,62 @@ class _Call:
         await self._call.write(request)
         self._is_written.set()
         is_first = True
-        while True:
+        while not self.is_read:
             await self._is_wanted.wait()
             message = await self._call.read()
             if message is grpc.aio.EOF:
-                break
+                self._reason = None if self._is_given_up else await self._broken_off()
+                return
             if self._is_given_up:
                 continue
+            self.is_read = _is_last(message)
             self._arrived.append(message)
             if is_first or len(self._arrived) >= READ_AHEAD:
                 self._is_wanted.clear()
             is_first = False
             self._has_news.set()
-        if not self._is_given_up:
-            self._ending = await self._broken_off()
+            del message
+        await self._finish()
 
-    def _ended(self, _: asyncio.Future[None]) -> None:
+    async def _finish(self) -> None:
+        """Say that no request will follow, so that the server ends the call, and wait for that."""
+        self._set_alarm(self._loop.time() + WIND_DOWN_SECONDS, self._cut)
+        await self._call.done_writing()
+        while await self._call.read() is not grpc.aio.EOF:
+            pass
+
+    def _set_alarm(self, at_seconds: float, then: Callable[[], None]) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(at_seconds, then)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._has_news.is_set():
+            return  # Nobody waits.
+        if self._loop.time() < self._give_up_at_seconds:
+            self._set_alarm(self._give_up_at_seconds, self._ring)
+        else:
+            self._has_news.set()
+
+    def _cut(self) -> None:
+        _log_not_wound_down("the server did not end the call")
+        self._call.cancel()
+
+    def _ended(self, running: asyncio.Future[None]) -> None:
         self._has_news.set()
         self._is_written.set()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        # Who still waits asks for the error; else it is nobody's.
+        _ = running.cancelled() or running.exception()
 
-    def _reason(self) -> SpeechError:
+    def _why_there_is_no_more(self) -> SpeechError:
         try:
-            self._running.result()
+            self.running.result()
         except grpc.aio.AioRpcError as error:
             return classify(error.code(), error.details() or "")
-        return self._ending or BackendUnavailableError("the call to Triton was given up")
+        return self._reason or BackendUnavailableError("the call to Triton was given up")
 
     async def _broken_off(self) -> SpeechError:
         code = await self._call.code()
@@ -196,6 +240,10 @@ class _Call:
         )
 
 
+def _is_last(message: service_pb2.ModelStreamInferResponse) -> bool:
+    return bool(message.error_message) or _is_final(message.infer_response)
+
+
 def _is_final(response: service_pb2.ModelInferResponse) -> bool:
     parameters = response.parameters
     return "triton_final_response" in parameters and bool(
@@ -203,5 +251,5 @@ def _is_final(response: service_pb2.ModelInferResponse) -> bool:
     )
 
 
-def _patience(seconds: float, deadline: Deadline) -> AbstractAsyncContextManager[None]:
-    return deadline.limit(f"Triton was silent for {seconds:g} s", seconds)
+def _log_not_wound_down(reason: str) -> None:
+    log.debug("triton.call_not_wound_down", extra={"fields": {"reason": reason}})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gateway.speech.deadline import timeout
+from gateway.speech.flag import Flag
 from gateway.speech.types import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class Ahead:
         self._seconds = 0.0
         self._next_at_seconds = 0.0
         self._loop = asyncio.get_running_loop()
-        self._has_room = asyncio.Event()
+        self._has_room = Flag()
         self._has_room.set()
-        self._is_heard = asyncio.Event()
-        self._has_some = asyncio.Event()
-        self._has_ended = asyncio.Event()
+        self._is_heard = Flag()
+        self._has_some = Flag()
+        self._has_ended = Flag()
 
     async def put(self, item: SegmentChunk) -> None:
         """Add a chunk once there is room; return once the first is with the listener.

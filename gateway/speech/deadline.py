@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = ["Deadline", "Limit", "timeout"]
+__all__ = ["DEADLINE_HAS_PASSED", "Deadline", "Limit", "timeout"]
+
+DEADLINE_HAS_PASSED = "the request's deadline has passed"
 
 
 @dataclass(frozen=True)  # Without slots, so that it can be referred to weakly.
@@ -46,7 +48,7 @@ class Deadline:
         """
         remaining = self.remaining_seconds()
         if seconds is None or remaining <= seconds:
-            return Limit(remaining, "the request's deadline has passed", what)
+            return Limit(remaining, DEADLINE_HAS_PASSED, what)
         return Limit(seconds, what, what)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 import pytest
 from tritonclient.grpc import service_pb2
 
-from gateway.backend.stream import READ_AHEAD, StreamCaller, StreamLimits
+from fakes.clock import in_virtual_time
+from gateway.backend.stream import READ_AHEAD, WIND_DOWN_SECONDS, StreamCaller, StreamLimits
+from gateway.errors import BackendTimeoutError
 from gateway.speech.deadline import Deadline
 
-pytestmark = pytest.mark.anyio
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class FakeCall:
@@ -63,12 +66,13 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.anyio
 async def test_one_response_is_read_at_first_and_then_a_few_ahead() -> None:
     call = FakeCall(answers=20)
     caller = StreamCaller(FakeStub(call), StreamLimits(10.0, 10.0))
     request = service_pb2.ModelInferRequest()
 
-    async with aclosing(caller.stream(request, None, Deadline.after(10.0))) as responses:
+    async with aclosing(caller.stream(request, lambda: None, Deadline.after(10.0))) as responses:
         await anext(responses)
         await settled()
         while_the_first_is_sent = call.read_count
@@ -81,3 +85,63 @@ async def test_one_response_is_read_at_first_and_then_a_few_ahead() -> None:
     assert while_the_first_is_sent == 1
     assert while_the_second_is_sent == 1 + READ_AHEAD
     assert len(rest) == 18
+
+
+class SilentCall(FakeCall):
+    """An RPC that says nothing more after its answers, until it is cancelled."""
+
+    def __init__(self, answers: int, *, is_whole: bool) -> None:
+        super().__init__(answers + (0 if is_whole else 1))
+        self._said = answers
+        self._cancelled = asyncio.Event()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    async def read(self) -> Any:
+        if self.read_count == self._said:
+            await self._cancelled.wait()
+            return grpc.aio.EOF
+        return await super().read()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+@pytest.mark.parametrize(
+    ("answers", "deadline_seconds", "silent_at_seconds", "told"),
+    [
+        (0, 600.0, 30.0, "Triton was silent for 30 s"),
+        (1, 600.0, 10.0, "Triton was silent for 10 s"),
+        (3, 600.0, 10.0, "Triton was silent for 10 s"),
+        (1, 4.0, 4.0, "the request's deadline has passed"),
+    ],
+)
+def test_silence_ends_a_call_when_its_time_has_come(
+    answers: int, deadline_seconds: float, silent_at_seconds: float, told: str
+) -> None:
+    async def listen(clock: Callable[[], float]) -> tuple[str, float]:
+        call = SilentCall(answers, is_whole=False)
+        caller = StreamCaller(FakeStub(call), StreamLimits(30.0, 10.0))
+        deadline = Deadline.after(deadline_seconds, clock)
+        request = service_pb2.ModelInferRequest()
+        with pytest.raises(BackendTimeoutError) as raised:
+            async for _ in caller.stream(request, lambda: None, deadline):
+                pass
+        return raised.value.message, clock()
+
+    assert in_virtual_time(listen) == (told, pytest.approx(silent_at_seconds))
+
+
+def test_an_answered_call_that_the_server_does_not_end_is_cut() -> None:
+    async def listen(clock: Callable[[], float]) -> tuple[bool, float]:
+        call = SilentCall(2, is_whole=True)
+        caller = StreamCaller(FakeStub(call), StreamLimits(30.0, 10.0))
+        request = service_pb2.ModelInferRequest()
+        async for _ in caller.stream(request, lambda: None, Deadline.after(600.0, clock)):
+            pass
+        await caller.aclose()
+        return call.is_cancelled, clock()
+
+    assert in_virtual_time(listen) == (True, pytest.approx(WIND_DOWN_SECONDS))
