@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from gateway.speech.service import SpeechStream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -16,27 +15,32 @@ Made = TypeVar("Made")
 
 
 async def unless_disconnected(making: Coroutine[Any, Any, Made], receive: Receive) -> Made | None:
-    """Return what is made, the stream or its whole, or None if the client left before."""
-    made = asyncio.ensure_future(making)
+    """Return what is made, or None if the client left before, and it was cancelled."""
+    task = asyncio.current_task()
+    is_making = True
+
+    def stop(_: asyncio.Future[None]) -> None:
+        if is_making and task is not None:
+            task.cancel()
+
     gone = asyncio.ensure_future(_disconnect(receive))
-    is_ours = True
+    gone.add_done_callback(stop)
     try:
-        await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
-        is_ours = not made.done()
-        return None if is_ours else made.result()
+        return await making
+    except asyncio.CancelledError:
+        # Whoever else cancels this task wants all of it to end.
+        if not gone.done() or _is_still_cancelled(task):
+            raise
+        return None
     finally:
+        is_making = False
         gone.cancel()
-        if is_ours:
-            await _abandon(made)
 
 
-async def _abandon(made: asyncio.Future[Any]) -> None:
-    made.cancel()
-    await asyncio.wait({made})
-    if not made.cancelled() and made.exception() is None:
-        result = made.result()
-        if isinstance(result, SpeechStream):
-            await result.aclose()
+def _is_still_cancelled(task: asyncio.Task[Any] | None) -> bool:
+    if sys.version_info >= (3, 11):
+        return task is not None and task.uncancel() > 0
+    return False  # Python 3.10 does not count them.
 
 
 async def _disconnect(receive: Receive) -> None:
