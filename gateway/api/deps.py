@@ -26,9 +26,14 @@ class State(TypedDict):
     metrics: Metrics
 
 
-async def get_state(request: Request) -> State:
-    """Return the application's state; async, since FastAPI sends other functions to a thread."""
+def state_of(request: Request) -> State:
+    """Return the application's state."""
     return cast("State", request.scope["state"])
+
+
+async def get_state(request: Request) -> State:
+    """Return it; async, since FastAPI sends other functions to a thread."""
+    return state_of(request)
 
 
 StateDep = Annotated[State, Depends(get_state)]

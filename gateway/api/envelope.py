@@ -90,11 +90,7 @@ async def _validation_error(request: Request, error: Any) -> Response:
 
 async def _http_error(request: Request, error: Any) -> Response:
     if error.status_code == InvalidRequestError.status:
-        message = (
-            "the body cannot be read as JSON: it must be UTF-8, without content-encoding, not "
-            "nested too deep, its numbers of ordinary length"
-        )
-        return refuse(InvalidRequestError(message, code="invalid_json"), request.scope)
+        return refuse(unreadable(), request.scope)
     docs = f"{request.scope.get('root_path', '')}/docs"
     message = f"{request.method} {request.url.path}: {error.detail}; GET {docs} lists what is here"
     unknown = InvalidRequestError(message, code="unknown_url")
@@ -107,6 +103,15 @@ async def unexpected_error(request: Request, error: Exception) -> Response:
     """Answer an error of our own; Starlette then raises it again, so the server logs it."""
     words = "an internal error; the service's log has the details"
     return refuse(SpeechError(words, detail=repr(error)), request.scope)
+
+
+def unreadable() -> InvalidRequestError:
+    """Return the error of a body that is not even wrong JSON."""
+    message = (
+        "the body cannot be read as JSON: it must be UTF-8, without content-encoding, not "
+        "nested too deep, its numbers of ordinary length"
+    )
+    return InvalidRequestError(message, code="invalid_json")
 
 
 def explain(problem: Any) -> InvalidRequestError:

@@ -14,6 +14,7 @@ from gateway.api.deps import State, StateDep
 from gateway.api.disconnect import unless_disconnected
 from gateway.api.openapi import ERRORS, REQUESTS, SPEECH
 from gateway.api.response import RESPONSE_OF, WholeSpeech
+from gateway.api.route import SpeechRoute
 from gateway.api.schemas import Segment, SpeechBody, SpeechPreview, TextOptions
 from gateway.errors import InvalidRequestError, UnknownModelError
 from gateway.speech.deadline import Deadline
@@ -33,8 +34,6 @@ Body = Annotated[SpeechBody, fastapi.Body(openapi_examples=REQUESTS)]
 CLIENT_CLOSED_REQUEST = 499
 
 
-@router.post("/v1/audio/speech", response_class=StreamingResponse, responses=SPEECH)
-@router.post("/audio/speech", response_class=StreamingResponse, include_in_schema=False)
 async def create_speech(body: Body, request: Request, state: StateDep) -> Response:
     """Speak `input`; the response starts with the first audio."""
     job = make_job(body, request, state)
@@ -49,6 +48,18 @@ async def create_speech(body: Body, request: Request, state: StateDep) -> Respon
     if audio is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return WholeSpeech(audio, stream, headers)
+
+
+for path, is_documented in {"/v1/audio/speech": True, "/audio/speech": False}.items():
+    router.add_api_route(
+        path,
+        create_speech,
+        methods=["POST"],
+        response_class=StreamingResponse,
+        responses=SPEECH,
+        include_in_schema=is_documented,
+        route_class_override=SpeechRoute,
+    )
 
 
 @router.post("/v1/audio/speech/preview", responses=ERRORS)
