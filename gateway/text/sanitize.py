@@ -26,6 +26,10 @@ TYPEFACES = {
 }
 LOOKALIKES = HALFWIDTH | TYPEFACES | {0x2011: "-", 0x203C: "!!", 0x2049: "!?"}
 
+# Words in one line with marks of ordinary prose: nothing of what follows is in such a text, but
+# for addresses and rows of marks. A dash at its beginning would be that of a list.
+PROSE = regex.compile(r" *+(?![-–—])[A-Za-z0-9 .,;:?!'’‘\"“”()…–—-]*+")
+
 # What colours a terminal.
 ESCAPE = regex.compile(r"\x1b\[[0-9;?]*+[A-Za-z]")
 NEWLINE = regex.compile(r"\r\n|[\r\v\f\x85\u2028\u2029]")
@@ -63,9 +67,10 @@ def sanitize(text: str, urls: Urls) -> str:
 
     Takes time in proportion to the text, whatever stands in it.
     """
-    # The second time takes out what stood there as an entity (&#8203;).
-    text = _seen(plain(_seen(text)))
-    text = JOINER.sub("", PICTURES.sub(_gap, text))
+    if not PROSE.fullmatch(text):
+        # The second time takes out what stood there as an entity (&#8203;).
+        text = _seen(plain(_seen(text)))
+        text = JOINER.sub("", PICTURES.sub(_gap, text))
     if urls != "keep":
         text = ADDRESS.sub(_dropped if urls == "drop" else _shortened, text)
     return _tidy(ROWS.sub(_row, text))

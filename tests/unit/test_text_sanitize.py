@@ -73,6 +73,17 @@ def test_words_are_never_lost_whatever_marks_stand_around_them(
     assert "".join(letters) == "".join(words)
 
 
+@given(
+    st.text(alphabet="ab1 .,;:!?'’‘\"“”()…–—-", max_size=30),
+    st.sampled_from(["", "www.a.org/b ", "http://a.org "]),
+)
+def test_prose_is_left_as_it_would_be_among_markup(words: str, address: str) -> None:
+    """A character that nobody sees sends a text through every step; prose is spared most."""
+    text = f"{address}{words}"
+
+    assert sanitize(text, "domain") == sanitize(f"{text}\u200b", "domain")
+
+
 @pytest.mark.parametrize("depth", [30, 200])
 @pytest.mark.parametrize("mark", ["> ", "- ", "* ", "1. ", "*", "**", "_", "[", "`", "~~"])
 def test_what_is_nested_deeply_is_not_lost(mark: str, depth: int) -> None:
