@@ -71,9 +71,10 @@ class TensorSpec:
         return array
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
-        return shape == self.shape or (
-            len(shape) == len(self.shape)
-            and all(want in (-1, given) for given, want in zip(shape, self.shape, strict=True))
+        if len(shape) == len(self.shape) == 1:  # Of every chunk's tensors, so without a loop.
+            return self.shape[0] in (-1, shape[0])
+        return len(shape) == len(self.shape) and all(
+            want in (-1, given) for given, want in zip(shape, self.shape, strict=True)
         )
 
 

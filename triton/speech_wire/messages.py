@@ -126,10 +126,11 @@ def decode_tensors(
 ) -> dict[str, Any]:
     """Return the values of the arrays; raises ContractError on a missing, unknown or wrong one."""
     known, required = _names(specs)
-    if unknown := tensors.keys() - known.keys():
-        raise ContractError(f"unknown tensors {sorted(unknown)}; the contract has {sorted(known)}")
-    if missing := required - tensors.keys():
-        raise ContractError(f"required tensors {sorted(missing)} are missing")
+    if not tensors.keys() <= known.keys():
+        unknown = sorted(tensors.keys() - known.keys())
+        raise ContractError(f"unknown tensors {unknown}; the contract has {sorted(known)}")
+    if not required <= tensors.keys():
+        raise ContractError(f"required tensors {sorted(required - tensors.keys())} are missing")
     return {name: _to_value(known[name], array) for name, array in tensors.items()}
 
 
@@ -171,4 +172,4 @@ def _to_value(spec: TensorSpec, array: npt.NDArray[Any]) -> Any:
             return bytes(array[0]).decode()
         except (TypeError, UnicodeDecodeError) as error:
             raise ContractError(f"tensor '{spec.name}' is not valid UTF-8: {error}") from error
-    return array[0].item() if spec.shape == (1,) else array
+    return array.item() if spec.shape == (1,) else array
