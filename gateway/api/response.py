@@ -70,6 +70,7 @@ class SpeechResponse(StreamingResponse):
         async with aclosing(self._packets) as packets:
             async for packet in packets:
                 await send(_body(self._framed(packet), more=True))
+                del packet
 
     def _framed(self, packet: bytes) -> bytes:
         return packet

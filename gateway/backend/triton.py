@@ -77,6 +77,7 @@ class TritonSynthesizer:
                     async for chunk in chunks:
                         is_passed_on = True
                         yield chunk
+                        del chunk
             except SpeechError as error:
                 if is_passed_on or not attempts.may_go_on(replica, error):
                     raise
@@ -99,6 +100,7 @@ class TritonSynthesizer:
             async with aclosing(replica.stream(model, request, told)) as chunks:
                 async for chunk in chunks:
                     yield chunk
+                    del chunk
 
     async def voices(self, model: str, *, is_fresh: bool = False) -> tuple[Voice, ...]:
         """See Synthesizer.voices."""

@@ -64,6 +64,7 @@ async def speak_ahead(
             is_first = False
             yield item
             ahead.is_with_listener()
+            del item
         making.result()
     finally:
         making.cancel()
@@ -87,6 +88,7 @@ async def _make(
                 if len(chunk.samples) or not begins_segment:
                     await ahead.put(SegmentChunk(chunk, begins_segment))
                     begins_segment = False
+                del chunk
         if begins_segment:
             raise _no_audio(is_first=is_first)
         is_first = False

@@ -51,7 +51,8 @@ class SpeechStream:
         self.record = record
         self.media_type = pipeline.media_type
         self.sample_rate_hz = pipeline.sample_rate_hz
-        self._first = first
+        self._first_hz = first.chunk.sample_rate_hz
+        self._first: SegmentChunk | None = first
         self._chunks = chunks
         self._pipeline = pipeline
         self._stack = stack
@@ -65,6 +66,7 @@ class SpeechStream:
                         self.record.sent()
                         yield packet
                         self.record.taken()
+                    del packet
             self.record.outcome = "finished"
 
     async def whole(self) -> bytes:
@@ -86,18 +88,20 @@ class SpeechStream:
         return with_true_sizes(audio, self.sample_rate_hz) if is_wav else audio
 
     async def _encoded(self) -> AsyncGenerator[bytes, None]:
-        yield await self._packet(self._first)
+        if self._first is not None:
+            yield await self._packet(self._first)
+            self._first = None
         async for chunk in self._chunks:
             yield await self._packet(chunk)
+            del chunk
         yield await self._pipeline.flush()
 
     async def _packet(self, item: SegmentChunk) -> bytes:
         chunk, begins_segment = item
-        first_hz = self._first.chunk.sample_rate_hz
-        if chunk.sample_rate_hz != first_hz:
+        if chunk.sample_rate_hz != self._first_hz:
             raise BackendFailedError(
                 "the model changed its sample rate within an utterance",
-                detail=f"{first_hz} to {chunk.sample_rate_hz} Hz",
+                detail=f"{self._first_hz} to {chunk.sample_rate_hz} Hz",
             )
         packet = await self._pipeline.push(chunk.samples, begins_segment=begins_segment)
         self.record.received(self._pipeline.seconds, peak(chunk.samples), chunk.finish_reason)
@@ -180,6 +184,7 @@ class SpeechService:
                     yield chunk
                     # While this one was taken, nobody waited for the model.
                     asked_at_seconds = record.clock()
+                    del chunk
 
     def _pipeline(
         self, job: SpeechJob, request: SynthesisRequest, from_hz: int | None

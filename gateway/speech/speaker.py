@@ -65,6 +65,7 @@ class Speaker:
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
+                del chunk
 
     async def _cloned(
         self, voice: Voice, reference: Reference, request: SynthesisRequest, context: CallContext
