@@ -25,11 +25,12 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#0
 FAILED = "#d55e00"
 LADDER = {"first_audible_seconds": "first audible", "total_seconds": "complete"}
 PERCENTILES = {"p50": "-", "p90": "--", "p99": ":"}
-SIZE_INCHES = (7.2, 3.4)
+SIZE_INCHES = (6.0, 3.4)
+"""Half of a wide screen, and small enough that a phone's still has letters to read."""
 STYLE = {
     "svg.fonttype": "none",  # text stays text
     "font.family": "sans-serif",
-    "font.size": 9,
+    "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -59,7 +60,7 @@ def ladder(levels: Sequence[Level]) -> str:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.legend(fontsize=8, ncols=2)
+        _add_legend(axes, columns=len(LADDER))
 
     return _svg("ladder", draw)
 
@@ -102,7 +103,7 @@ def distribution(measured: Sequence[Measured], levels: Sequence[Level], figure: 
         axes.set_ylabel("% of requests")
         axes.set_ylim(0, 101)
         axes.set_xlim(left=0)
-        axes.legend(fontsize=8)
+        _add_legend(axes)
 
     return _svg(f"distribution-{figure}", draw)
 
@@ -132,9 +133,9 @@ def timeline(measured: Sequence[Measured], levels: Sequence[Level]) -> str:
             )
             start += max(one.scheduled_seconds + one.total_seconds for one in ones)
         axes.set_xlabel("seconds, the levels one after another")
-        axes.set_ylabel("seconds to the first audible sample")
+        axes.set_ylabel("first audible sample, seconds")
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8, ncols=len(levels))
+        _add_legend(axes)
 
     return _svg("timeline", draw)
 
@@ -153,9 +154,9 @@ def stages(levels: Sequence[Level]) -> str:
             heights = np.array([means[stage] * 1e3 for _, means in bars])
             axes.bar(range(len(bars)), heights, bottom=low, color=_colour(index), label=stage)
             low += heights
-        axes.set_xticks(range(len(bars)), [name for name, _ in bars], fontsize=7)
+        axes.set_xticks(range(len(bars)), [name for name, _ in bars], fontsize=8)
         axes.set_ylabel("mean milliseconds")
-        axes.legend(fontsize=8)
+        _add_legend(axes)
 
     return _svg("stages", draw)
 
@@ -165,6 +166,13 @@ def _name_levels(axes: Axes, levels: Sequence[Level]) -> None:
     names = [f"{level.rate:g}" if is_open else str(level.concurrency) for level in levels]
     axes.set_xticks(range(len(levels)), names)
     axes.set_xlabel("arrivals a second" if is_open else "requests at once")
+
+
+def _add_legend(axes: Axes, columns: int = 4) -> None:
+    # Inside it would lie on the lines.
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.legend(loc="outside upper left", fontsize=9, ncols=columns)
 
 
 def _colour(index: int) -> str:
