@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
 PEERS := .venv-peers
+PERF := .perf-analyzer
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Spark-TTS's codec is tested in an environment of its own, with torch. Which build of torch fits
 # depends on the machine (CPU, CUDA), and so do its hashes, so no lock holds it; pip's options may
@@ -15,7 +16,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-scrape \
+.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-perf-analyzer bench-scrape \
   bench-bicodec bench-look-ahead gpu-bench gpu-llm gpu-e2e soak chaos chaos-short chaos-churn clean
 
 help: ## Show what there is.
@@ -61,6 +62,9 @@ bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, agains
 
 bench-peers: $(VENV)/test.stamp $(PEERS)/stamp ## Measure other projects' gateways and servers beside ours (minutes; Python 3.11 or 3.12).
 	PYTHONPATH=tests $(BIN)/python -m bench.peers --python $(PEERS)/bin/python $(PEERS_OPTIONS)
+
+bench-perf-analyzer: $(VENV)/test.stamp $(PERF)/stamp ## Measure the small voice on Triton with NVIDIA's tool and with ours (minutes).
+	PYTHONPATH=tests $(BIN)/python -m bench.perf_analyzer $(PERF)/bin/perf_analyzer $(PERF_OPTIONS)
 
 bench-scrape: $(VENV)/test.stamp ## Measure what a scrape of /metrics costs with 20 Tritons.
 	$(BIN)/python tests/bench/scrape.py
@@ -133,7 +137,7 @@ lock: ## Resolve the versions anew (needs uv and npm).
 	  --constraint tests/spark/requirements.lock tests/spark/parity.in -o tests/spark/parity.lock
 
 clean: ## Remove the environments and what tools left.
-	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(SPARK) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(PEERS) $(PERF) $(SPARK) tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
@@ -161,6 +165,13 @@ $(CLIENTS)/stamp: tests/clients/requirements.lock tests/clients/package-lock.jso
 	$(CLIENTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes \
 	  -r tests/clients/requirements.lock
 	npm ci --prefix tests/clients --no-audit --no-fund
+	@touch $@
+
+# The program alone: its package would hide our tritonclient, which is newer.
+$(PERF)/stamp: tests/bench/perf_analyzer/requirements.lock $(VENV)/run.stamp
+	rm -rf $(PERF)
+	$(PIP) install --quiet --no-deps --require-hashes --target $(PERF) -r $<
+	chmod +x $(PERF)/bin/perf_analyzer
 	@touch $@
 
 # The three of alone.lock ask for torch and weights; with a stub for their engine they need neither.
