@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
+from engine import certs
 from gateway.__main__ import main
 from gateway.backend.way import Way
 from gateway.local import up
@@ -56,8 +58,14 @@ def test_an_authority_is_for_private_tls() -> None:
         Way.of(load(triton_tls="system", triton_ca=TLS["triton_ca"]))
 
 
-def test_entries_of_a_file_may_ask_for_tls_themselves() -> None:
-    assert Way.of(load(triton_address="file:///tritons.toml", **TLS)).security.ca is not None
+def test_entries_of_a_file_may_ask_for_tls_themselves(tmp_path: Path) -> None:
+    certs.make(tmp_path, ["triton.internal"], datetime.now(timezone.utc))
+    files = {"ca": "ca.pem", "client_cert": "client.pem", "client_key": "client-key.pem"}
+    given = {f"triton_{name}": str(tmp_path / file) for name, file in files.items()}
+
+    way = Way.of(load(triton_address="file:///tritons.toml", **(TLS | given)))
+
+    assert way.security.certificates.ca is not None
 
 
 @pytest.mark.parametrize(
