@@ -99,6 +99,30 @@ def test_nothing_is_made_while_the_batch_is_the_same(held: AllowedIds) -> None:
     assert left(held, 2) == [KEPT, EVERY]
 
 
+def made(held: AllowedIds, *update: Any, **changes: Any) -> list[tuple[int, ...]]:
+    """Return what is made in the step after a change of the batch."""
+    held.update_state(BatchUpdate(*update, **changes))
+    logits = Logits.of(update[0])
+    held.apply(logits)
+    return logits.made
+
+
+def test_a_row_is_made_once_for_those_who_come_and_go(held: AllowedIds) -> None:
+    assert made(held, 1, added=[joins(0, SPEECH)]) == [(IDS,)]
+    assert made(held, 2, added=[joins(1, SPEECH)]) == []
+    assert made(held, 1, removed=[1]) == []
+    assert made(held, 0, removed=[0]) == []
+    assert made(held, 1, added=[joins(0, SPEECH)]) == []
+    assert left(held, 1) == [KEPT]
+
+
+def test_a_row_that_nobody_needs_is_let_go(held: AllowedIds) -> None:
+    made(held, 1, added=[joins(0, SPEECH)])
+
+    assert made(held, 1, added=[joins(0, OTHER)]) == [(IDS,)]
+    assert made(held, 1, added=[joins(0, SPEECH)]) == [(IDS,)]
+
+
 def test_one_who_asks_for_nothing_joins_those_who_do(held: AllowedIds) -> None:
     held.update_state(BatchUpdate(1, added=[joins(0, SPEECH)]))
     held.apply(Logits.of(1))

@@ -46,6 +46,7 @@ class AllowedIds(LogitsProcessor):
 
     def __init__(self, *_: Any) -> None:
         self._allowed: dict[int, Ranges] = {}
+        self._rows: dict[Ranges, Any] = {}
         self._bias: Any = None
 
     def is_argmax_invariant(self) -> bool:
@@ -67,8 +68,15 @@ class AllowedIds(LogitsProcessor):
         return logits
 
     def _made(self, logits: Any) -> Any:
-        """Return what is added until the batch changes: one row where all allow the same."""
-        rows = {ranges: _row(logits, ranges) for ranges in set(self._allowed.values())}
+        """Return what is added until the batch changes: one row where all allow the same.
+
+        Rows of the batch before are taken again, and those that nobody needs now are let go.
+        """
+        before = self._rows
+        self._rows = rows = {
+            ranges: before[ranges] if ranges in before else _row(logits, ranges)
+            for ranges in set(self._allowed.values())
+        }
         if len(rows) == 1 and len(self._allowed) == len(logits):
             return next(iter(rows.values()))
         bias = logits.new_zeros(logits.shape)
