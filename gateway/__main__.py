@@ -200,7 +200,7 @@ def _url(text: str) -> str:
     try:
         check_url(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no base URL: {error}") from error
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+URLS = "http://127.0.0.1:8080 or http://[::1]:8080, with a port from 1 to 65535"
+
 
 def host_and_port(host: str, port: int) -> str:
     """Return host:port, with brackets around an IPv6 address."""
@@ -23,10 +25,29 @@ def split_address(text: str) -> tuple[str, int]:
 
 def check_url(text: str) -> None:
     """Raise ValueError, which says what fits, unless this is the base URL of a service."""
-    url = urlsplit(text)
-    is_port = url.port is None or url.port > 0
-    if url.scheme not in ("http", "https") or not url.hostname or " " in text or not is_port:
-        raise ValueError("must be like http://127.0.0.1:8080")
+    check_no_secret(text)
+    if not _is_base_url(text):
+        raise ValueError(f"{text!r} is no base URL: must be like {URLS}")
+
+
+def check_no_secret(text: str) -> None:
+    """Raise ValueError, which does not repeat it, if a secret may be in an address or a URL."""
+    if "@" in text:
+        raise ValueError(
+            "a base URL carries no user and no password; give a key by SPEECH_CLIENT_API_KEY"
+        )
+    if "?" in text or "#" in text:
+        raise ValueError("a base URL has nothing after a ? or a #: paths are put behind it")
+
+
+def _is_base_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        is_port = url.port is None or url.port > 0
+    except ValueError:
+        return False
+    is_web = url.scheme in ("http", "https") and bool(url.hostname)
+    return is_web and is_port and not any(character.isspace() for character in text)
 
 
 def is_private(host: str) -> bool | None:

@@ -82,7 +82,7 @@ def _measure(settings: Settings, options: argparse.Namespace) -> int:
     target = options.target[0] if options.target else local.base_url(settings)
     plan = _plan(options)
     folder = options.output or Path(time.strftime("bench-%Y%m%d-%H%M%S"))
-    about = _about(options, target, plan)
+    about = _about(settings, options, target, plan)
     levels: list[Level] = []
     with closing(RequestFiles(folder)) as files, terminal.Bar(files.write) as bar, _pool() as pool:
         session = _Session(settings, options, target, about)
@@ -236,8 +236,12 @@ def _ear(options: argparse.Namespace, target: str, folder: Path) -> Ear:
     return Ear(options.format, layout, options.buffer, options.audible, audio_dir)
 
 
-def _about(options: argparse.Namespace, target: str, plan: Plan) -> dict[str, Any]:
-    command = ["***" if word == options.client_api_key else word for word in sys.argv[1:]]
+def _about(
+    settings: Settings, options: argparse.Namespace, target: str, plan: Plan
+) -> dict[str, Any]:
+    # Who reads a report need not learn the key.
+    key = settings.client_api_key.get_secret_value()
+    command = [word.replace(key, "***") if key else word for word in sys.argv[1:]]
     texts = options.text_file or options.manifest or options.dataset or f"built in, {options.texts}"
     return {
         "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),

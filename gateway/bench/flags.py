@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gateway.addresses import check_url, split_address
+from gateway.addresses import check_no_secret, check_url, split_address
 from gateway.bench.options import given
 from gateway.bench.requests import BenchError
 
@@ -27,13 +27,7 @@ OWN_FLAGS = {
 def check_used(options: argparse.Namespace) -> None:
     """Raise BenchError for a flag that would change nothing, or a TARGET that is none."""
     for target in options.target if options.target[:1] != ["compare"] else ():
-        try:
-            if target.startswith(GRPC):
-                split_address(target.removeprefix(GRPC))
-            else:
-                check_url(target)
-        except ValueError as error:
-            raise BenchError(f"TARGET {target!r}: {error}") from error
+        _check_target(target)
     is_grpc = options.target[:1] and options.target[0].startswith(GRPC)
     unused = {
         "cancel_within": "nobody hangs up; add --cancel-rate" if not options.cancel_rate else "",
@@ -50,6 +44,20 @@ def check_used(options: argparse.Namespace) -> None:
         if reason:
             shown = FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise BenchError(f"{shown} has no effect: {reason}; leave it out")
+
+
+def _check_target(target: str) -> None:
+    try:
+        if not target.startswith(GRPC):
+            check_url(target)
+            return
+        check_no_secret(target)
+    except ValueError as error:
+        raise BenchError(f"TARGET: {error}") from error
+    try:
+        split_address(target.removeprefix(GRPC))
+    except ValueError as error:
+        raise BenchError(f"TARGET {target!r}: {error}") from error
 
 
 def body_fields(options: argparse.Namespace) -> dict[str, Any]:

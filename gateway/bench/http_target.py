@@ -31,6 +31,7 @@ class HttpTarget:
     ) -> None:
         self._url = url.rstrip("/").removesuffix("/v1")
         self._fields = {**fields, "response_format": audio_format}
+        self._key = api_key
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._session = aiohttp.ClientSession(
             headers=headers,
@@ -65,7 +66,7 @@ class HttpTarget:
         try:
             async with self._session.post(f"{self._url}/v1/audio/speech", json=body) as response:
                 if response.status != 200:  # noqa: PLR2004
-                    raise TargetError(f"HTTP {response.status}", _message(await response.text()))
+                    raise TargetError(f"HTTP {response.status}", self._told(await response.text()))
                 if ignored := response.headers.get("x-speech-ignored"):
                     raise TargetError("fields ignored", f"the server does not use {ignored}")
                 if rate := response.headers.get("x-sample-rate"):
@@ -76,6 +77,11 @@ class HttpTarget:
             raise TargetError("no connection", str(error)) from error
         except aiohttp.ClientError as error:
             raise TargetError("cut", f"{type(error).__name__}: {error}") from error
+
+    def _told(self, text: str) -> str:
+        """Return what a server says of an error; some repeat the key that they refuse."""
+        message = _message(text)
+        return message.replace(self._key, "***") if self._key else message
 
     async def _get(self, path: str) -> Any:
         try:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from gateway.addresses import split_address
+from gateway.addresses import check_no_secret, split_address
 
 LADDER = (1, 2, 4, 8, 16, 26)
 EPILOG = """\
@@ -157,6 +157,10 @@ def _add_results(group: argparse._ArgumentGroup) -> None:
 
 
 def _address(text: str) -> str:
+    try:
+        check_no_secret(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     try:
         split_address(text)
     except ValueError as error:

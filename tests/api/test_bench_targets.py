@@ -124,6 +124,14 @@ def test_a_key_is_sent(triton: FakeTriton) -> None:
     assert (without.outcome, with_key.outcome) == ("HTTP 401", "ok")
 
 
+def test_a_key_that_a_server_repeats_is_not_kept(service: RunningService) -> None:
+    wrong = NAMED | {"voice": "correct-horse"}
+
+    one = listen(lambda: HttpTarget(service.base_url, "pcm", wrong, "correct-horse"), Ear())
+
+    assert "voice '***' is not known" in one.detail
+
+
 def test_speech_that_breaks_off_is_no_speech(triton: FakeTriton, service: RunningService) -> None:
     triton.script = Script([tone(), Fail("broken")])
 

@@ -36,7 +36,7 @@ def test_a_run_leaves_all_its_files(triton: FakeTriton, tmp_path: Path) -> None:
     with RunningService(triton, api_keys="correct-horse") as service:
         done = bench(
             *(service.base_url, "--concurrency", "1,2", "--requests", "6", "--save-audio"),
-            *("--api-key", "correct-horse", "--field", "seed=7", "-o", "run"),
+            *("--api-key=correct-horse", "--field", "seed=7", "-o", "run"),
             folder=tmp_path,
         )
 
@@ -105,7 +105,7 @@ def test_a_run_that_is_broken_off_keeps_its_complete_levels(
         (["compare", "a"], "compare takes the folders of two runs; 1 are given"),
         (["compare", "a", "b"], "a/summary.json: No such file"),
         (["http://a", "http://b"], "one TARGET at a time"),
-        (["foo"], "TARGET 'foo': must be like http://127.0.0.1:8080"),
+        (["foo"], "TARGET: 'foo' is no base URL: must be like http://127.0.0.1:8080"),
         (["grpc://foo", "--model", "m"], "TARGET 'grpc://foo': must be host:port"),
         (["--calibrate", "--rate", "5"], "--rate has no effect: --calibrate measures this tool"),
         (["--calibrate", "http://a"], "TARGET has no effect: --calibrate measures this tool"),

@@ -50,8 +50,13 @@ def test_a_command_offers_what_it_uses(command: str, capsys: pytest.CaptureFixtu
             ["say", "Hi.", "--url", "foo"],
             "'foo' is no base URL: must be like http://127.0.0.1:8080",
         ),
-        (["replicas", "--url", "http://[::1"], "'http://[::1' is no base URL: Invalid IPv6 URL"),
-        (["replicas", "--url", "http://h:x"], "'http://h:x' is no base URL: Port could not"),
+        (
+            ["replicas", "--url", "http://[::1"],
+            "'http://[::1' is no base URL: must be like http://",
+        ),
+        (["replicas", "--url", "http://h:x"], "[::1]:8080, with a port from 1 to 65535"),
+        (["replicas", "--url", "http://h:99999"], "'http://h:99999' is no base URL: must be like"),
+        (["replicas", "--url", "http://h#x"], "a base URL has nothing after a ? or a #"),
         (["say", "Hi.", "--url="], "--url: '' is no base URL"),
         (["say", ""], "a value is empty ('', after 'say'): give one, or leave the flag out"),
         (["up", "--model-dir", ""], "a value is empty ('', after '--model-dir')"),
@@ -67,3 +72,40 @@ def test_what_has_no_effect_is_a_usage_error(
 
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "http://user:passw0rd@127.0.0.1:9",
+        "http://passw0rd@127.0.0.1:9",
+        "http://user:passw0rd@[::1",
+        "http://127.0.0.1:9/?key=passw0rd",
+        "grpc://user:passw0rd@127.0.0.1:9",
+        "passw0rd@127.0.0.1:9",
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["say", "Hi.", "--url"], ["replicas", "--url"]),
+        *(["bench"], ["bench", "--triton"]),
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_repeated(
+    command: list[str],
+    secret: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code: object
+    try:
+        code = main([*command, secret])
+    except SystemExit as ended:
+        code = ended.code
+
+    assert code
+    said = "".join(capsys.readouterr())
+    assert "passw0rd" not in said
+    assert "a base URL " in said
+    assert list(tmp_path.iterdir()) == []
