@@ -80,8 +80,7 @@ class HttpTarget:
 
     def _told(self, text: str) -> str:
         """Return what a server says of an error; some repeat the key that they refuse."""
-        message = _message(text)
-        return message.replace(self._key, "***") if self._key else message
+        return _message(text.replace(self._key, "***") if self._key else text)
 
     async def _get(self, path: str) -> Any:
         try:
