@@ -59,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(words: Sequence[str]) -> int:
     parser = _parser()
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        # The command's own usage says what it takes.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     end = list(words).index("--") if "--" in words else len(words)
     ours, after_dashes = list(words)[:end], list(words)[end + 1 :]
     if empty := [word for word in ours if not word or EMPTY.fullmatch(word)]:
@@ -111,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_stats(commands, triton)
     add_bench(commands).set_defaults(run=_bench)
     _add_replicas(commands, service)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -164,14 +169,7 @@ def _add_stats(commands: Any, triton: argparse.ArgumentParser) -> None:
         help="show what Triton says of itself, or what it did while a command ran",
     )
     ways = figures.add_mutually_exclusive_group()
-    ways.add_argument(
-        "--watch",
-        nargs="?",
-        type=_seconds,
-        const=stats.WATCH_SECONDS,
-        metavar="SECONDS",
-        help="show it again and again (every %(const)g s) until Ctrl-C",
-    )
+    _add_watch(ways, stats.WATCH_SECONDS)
     ways.add_argument("command", nargs="*", default=[], help="after --: run it and show the rest")
     figures.add_argument("--json", action="store_true", help="the same as JSON")
     figures.set_defaults(run=_stats)
@@ -185,15 +183,19 @@ def _add_replicas(commands: Any, service: argparse.ArgumentParser) -> None:
         "--url", type=_url, help="base URL of the service, default from --host and --port"
     )
     seen.add_argument("--json", action="store_true", help="as JSON")
-    seen.add_argument(
+    _add_watch(seen, replicas.WATCH_SECONDS)
+    seen.set_defaults(run=_replicas)
+
+
+def _add_watch(parser: argparse._ActionsContainer, every_seconds: float) -> None:
+    parser.add_argument(
         "--watch",
         nargs="?",
         type=_seconds,
-        const=replicas.WATCH_SECONDS,
+        const=every_seconds,
         metavar="SECONDS",
         help="show it again and again (every %(const)g s) until Ctrl-C",
     )
-    seen.set_defaults(run=_replicas)
 
 
 def _url(text: str) -> str:

@@ -26,6 +26,7 @@ from gateway.bench.flags import GRPC, body_fields, check_used
 from gateway.bench.http_target import HttpTarget
 from gateway.bench.machine import describe
 from gateway.bench.measure import Ear, measure
+from gateway.bench.options import with_defaults
 from gateway.bench.report import render
 from gateway.bench.requests import BenchError, Habits
 from gateway.bench.results import REPORT_FILE, RequestFiles, read_requests, write_summary
@@ -63,7 +64,7 @@ def bench(settings: Settings, options: argparse.Namespace) -> int:
             return terminal.show_checks(asyncio.run(calibrate()), os.getloadavg()[0])
         if options.target[:1] == ["compare"]:
             return _compare(options.target[1:])
-        return _measure(settings, options)
+        return _measure(settings, with_defaults(options))
     except (BenchError, SpeechError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -83,11 +84,12 @@ def _measure(settings: Settings, options: argparse.Namespace) -> int:
     plan = _plan(options)
     folder = options.output or Path(time.strftime("bench-%Y%m%d-%H%M%S"))
     about = _about(settings, options, target, plan)
+    ear = _ear(options, target, folder)
     levels: list[Level] = []
     with closing(RequestFiles(folder)) as files, terminal.Bar(files.write) as bar, _pool() as pool:
         session = _Session(settings, options, target, about)
         try:
-            asyncio.run(session.run(plan, _ear(options, target, folder), bar, pool, levels))
+            asyncio.run(session.run(plan, ear, bar, pool, levels))
         except KeyboardInterrupt:
             about["interrupted"] = True
     if not levels:

@@ -30,20 +30,22 @@ def check_used(options: argparse.Namespace) -> None:
         _check_target(target)
     is_grpc = options.target[:1] and options.target[0].startswith(GRPC)
     unused = {
-        "cancel_within": "nobody hangs up; add --cancel-rate" if not options.cancel_rate else "",
-        "slow_bytes": "nobody reads slowly; add --slow-rate" if not options.slow_rate else "",
-        "field": "a grpc:// target has no body" if is_grpc else "",
-        "client_api_key": "a grpc:// target asks for no key" if is_grpc else "",
+        "cancel_within": "nobody hangs up; add --cancel-rate, or"
+        if not options.cancel_rate
+        else "",
+        "slow_bytes": "nobody reads slowly; add --slow-rate, or" if not options.slow_rate else "",
+        "field": "a grpc:// target has no body;" if is_grpc else "",
+        "client_api_key": "a grpc:// target asks for no key;" if is_grpc else "",
     }
     for name in given(options):
         reason = unused.get(name, "")
         if options.calibrate and name != "calibrate":
-            reason = "--calibrate measures this tool, with a load of its own"
+            reason = "--calibrate measures this tool, with a load of its own;"
         elif options.target[:1] == ["compare"] and name not in ("calibrate", "target"):
-            reason = "compare reads what two runs have left"
+            reason = "compare reads what two runs have left;"
         if reason:
             shown = FLAGS.get(name, f"--{name.replace('_', '-')}")
-            raise BenchError(f"{shown} has no effect: {reason}; leave it out")
+            raise BenchError(f"{shown} has no effect: {reason} leave it out")
 
 
 def _check_target(target: str) -> None:
@@ -74,6 +76,8 @@ def body_fields(options: argparse.Namespace) -> dict[str, Any]:
 def _field(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     try:
-        return name, json.loads(value)
-    except json.JSONDecodeError as error:
-        raise BenchError(f"--field {text}: NAME=JSON is right, such as seed=1") from error
+        if name.strip():
+            return name, json.loads(value)
+    except json.JSONDecodeError:
+        pass
+    raise BenchError(f"--field {text}: NAME=JSON is right, such as seed=1")

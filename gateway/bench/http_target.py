@@ -49,12 +49,13 @@ class HttpTarget:
     async def prepare(self, utterances: Sequence[Utterance]) -> Names:
         """See Target.prepare; asks the server for what was not named."""
         if "model" not in self._fields:
-            self._fields["model"] = (await self._get("/v1/models"))["data"][0]["id"]
+            models = await self._list("/v1/models", "data")
+            self._fields["model"] = models[0]["id"]
         model = self._fields["model"]
         has_own_voice = all(utterance.reference is not None for utterance in utterances)
         if "voice" not in self._fields and not has_own_voice:
-            voices = (await self._get("/v1/audio/voices"))["voices"]
-            of_model = [voice["id"] for voice in voices if voice["model"] == model]
+            voices = await self._list("/v1/audio/voices", "voices")
+            of_model = [voice["id"] for voice in voices if voice.get("model") == model]
             if not of_model:
                 raise BenchError(f"the model {model!r} has no voice of its own; name one: --voice")
             self._fields["voice"] = of_model[0]
@@ -75,6 +76,8 @@ class HttpTarget:
                     yield piece
         except aiohttp.ClientConnectorError as error:
             raise TargetError("no connection", str(error)) from error
+        except aiohttp.ClientResponseError as error:
+            raise TargetError("no HTTP", self._no_http()) from error
         except aiohttp.ClientError as error:
             raise TargetError("cut", f"{type(error).__name__}: {error}") from error
 
@@ -82,15 +85,36 @@ class HttpTarget:
         """Return what a server says of an error; some repeat the key that they refuse."""
         return _message(text.replace(self._key, "***") if self._key else text)
 
-    async def _get(self, path: str) -> Any:
+    def _no_http(self) -> str:
+        return f"{self._url} is no HTTP server (a Triton? then grpc://HOST:PORT is right)"
+
+    async def _list(self, path: str, name: str) -> list[dict[str, Any]]:
+        """Return what the server lists there under `name`, one at least; raises BenchError."""
+        url = f"{self._url}{path}"
         try:
-            async with self._session.get(f"{self._url}{path}") as response:
-                response.raise_for_status()
-                return await response.json()
-        except (aiohttp.ClientError, json.JSONDecodeError) as error:
-            raise BenchError(
-                f"{self._url}{path} does not say which there are: {error}; name --model and --voice"
-            ) from error
+            async with self._session.get(url) as response:
+                status, text = response.status, await response.text(errors="replace")
+        except aiohttp.ClientConnectorError as error:
+            raise BenchError(f"{self._url} cannot be reached: {error}") from error
+        except aiohttp.ClientResponseError as error:
+            raise BenchError(self._no_http()) from error
+        except aiohttp.ClientError as error:
+            raise BenchError(f"{url} does not answer: {error or type(error).__name__}") from error
+        if entries := _entries(text, name):
+            return entries
+        raise BenchError(
+            f"{url} does not say which there are (HTTP {status}: {self._told(text)}); "
+            "name --model and --voice"
+        )
+
+
+def _entries(text: str, name: str) -> list[dict[str, Any]]:
+    try:
+        listed = json.loads(text)[name]
+    except (ValueError, KeyError, TypeError):
+        return []
+    entries = listed if isinstance(listed, list) else []
+    return [one for one in entries if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
 
 def _reference(utterance: Utterance) -> dict[str, str]:

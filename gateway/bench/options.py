@@ -10,6 +10,21 @@ from typing import Any
 from gateway.addresses import check_no_secret, split_address
 
 LADDER = (1, 2, 4, 8, 16, 26)
+DEFAULTS: dict[str, Any] = {
+    "format": "pcm",
+    "field": (),
+    "texts": "en",
+    "concurrency": LADDER,
+    "seed": 0,
+    "cancel_rate": 0.0,
+    "cancel_within": 2.0,
+    "slow_rate": 0.0,
+    "slow_bytes": 16_000.0,
+    "timeout": 120.0,
+    "buffer": 0.2,
+    "audible": -50.0,
+}
+"""The parser knows none of them, so that a flag which says the default is seen to be given."""
 EPILOG = """\
 TARGET is the base URL of any OpenAI speech server (default: the local service), or
 grpc://HOST:PORT of a Triton. `bench compare A B` compares the folders of two runs.
@@ -27,25 +42,28 @@ def add_bench(commands: Any) -> argparse.ArgumentParser:
     _add_load(parser.add_argument_group("load"))
     _add_listeners(parser.add_argument_group("listeners"))
     _add_results(parser.add_argument_group("results"))
-    parser.set_defaults(defaults=vars(parser.parse_args([])))
+    parser.set_defaults(unsaid=vars(parser.parse_args([])))
     return parser
 
 
 def given(options: argparse.Namespace) -> list[str]:
-    """Return the names of what the command line says other than the defaults."""
-    return [name for name, value in options.defaults.items() if getattr(options, name) != value]
+    """Return the names of what the command line says, be it the default."""
+    return [name for name, value in options.unsaid.items() if getattr(options, name) != value]
+
+
+def with_defaults(options: argparse.Namespace) -> argparse.Namespace:
+    """Return the options with the default of each that is not given."""
+    chosen = {name: value for name, value in vars(options).items() if value is not None}
+    return argparse.Namespace(**{**vars(options), **DEFAULTS, **chosen})
 
 
 def _add_speech(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", help="default: the server's first")
     group.add_argument("--voice", help="default: the model's first")
-    group.add_argument(
-        "--format", default="pcm", help="pcm, wav, mp3, opus, aac or flac (%(default)s)"
-    )
+    group.add_argument("--format", help=f"pcm, wav, mp3, opus, aac or flac ({DEFAULTS['format']})")
     group.add_argument(
         "--field",
         action="append",
-        default=[],
         metavar="NAME=JSON",
         help="a further field of the body, such as seed=1; may be repeated",
     )
@@ -57,7 +75,7 @@ def _add_speech(group: argparse._ArgumentGroup) -> None:
     )
     texts = group.add_mutually_exclusive_group()
     texts.add_argument(
-        "--texts", choices=("en", "zh"), default="en", help="built-in sentences (%(default)s)"
+        "--texts", choices=("en", "zh"), help=f"built-in sentences ({DEFAULTS['texts']})"
     )
     texts.add_argument("--text-file", type=Path, metavar="FILE", help="a text on each line")
     texts.add_argument(
@@ -75,7 +93,6 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     loads.add_argument(
         "--concurrency",
         type=_integers,
-        default=LADDER,
         metavar="N,…",
         help="closed loop, a level for each ({})".format(",".join(map(str, LADDER))),
     )
@@ -100,46 +117,45 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--warm-up", type=_count, metavar="N", help="discarded before each level (N clients)"
     )
-    group.add_argument("--seed", type=int, default=0, help="of all that is random (%(default)s)")
+    group.add_argument(
+        "--seed", type=_count, help=f"of all that is random ({DEFAULTS['seed']})", metavar="N"
+    )
 
 
 def _add_listeners(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--cancel-rate", type=_share, default=0.0, metavar="SHARE", help="part that hangs up (0)"
-    )
+    group.add_argument("--cancel-rate", type=_share, metavar="SHARE", help="part that hangs up (0)")
     group.add_argument(
         "--cancel-within",
         type=_number,
-        default=2.0,
         metavar="SECONDS",
-        help="after the request, at a random moment (%(default)s)",
+        help=f"after the request, at a random moment ({DEFAULTS['cancel_within']:g})",
     )
     group.add_argument(
-        "--slow-rate", type=_share, default=0.0, metavar="SHARE", help="part that reads slowly (0)"
+        "--slow-rate", type=_share, metavar="SHARE", help="part that reads slowly (0)"
     )
     group.add_argument(
         "--slow-bytes",
         type=_number,
-        default=16_000.0,
         metavar="BYTES",
-        help="that those read in a second (%(default)g)",
+        help=f"that those read in a second ({DEFAULTS['slow_bytes']:g})",
     )
     group.add_argument(
-        "--timeout", type=_number, default=120.0, metavar="SECONDS", help="patience (%(default)g)"
+        "--timeout",
+        type=_number,
+        metavar="SECONDS",
+        help=f"patience ({DEFAULTS['timeout']:g})",
     )
     group.add_argument(
         "--buffer",
         type=_number,
-        default=0.2,
         metavar="SECONDS",
-        help="a player begins so long after the first audio (%(default)s)",
+        help=f"a player begins so long after the first audio ({DEFAULTS['buffer']:g})",
     )
     group.add_argument(
         "--audible",
         type=_level,
-        default=-50.0,
         metavar="DBFS",
-        help="level from which a sample is heard (%(default)g)",
+        help=f"level from which a sample is heard ({DEFAULTS['audible']:g})",
     )
 
 

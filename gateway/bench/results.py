@@ -6,6 +6,7 @@ import csv
 import json
 from contextlib import ExitStack
 from dataclasses import asdict, fields
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from gateway.bench.measure import Measured
@@ -27,15 +28,34 @@ class RequestFiles:
     """`requests.csv` (a row of figures) and `requests.jsonl` (the arrivals of audio as well).
 
     Each line is there as soon as its request has ended, so a run that is broken off keeps them.
-    The folder is made with the first. Raises BenchError where there is a run already.
+    A folder that was made for them goes again where there was none. Raises BenchError where there
+    is a run already or nothing can be written.
     """
 
     def __init__(self, folder: Path) -> None:
-        if any((folder / name).exists() for name in (CSV_FILE, JSONL_FILE, SUMMARY_FILE)):
-            raise BenchError(f"{folder} holds a run already; name another folder with --output")
         self._folder = folder
+        self._made: list[Path] = []
         self._open = ExitStack()
         self._rows: csv.DictWriter[str] | None = None
+        try:
+            self._prepare()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _prepare(self) -> None:
+        if any((self._folder / name).exists() for name in (CSV_FILE, JSONL_FILE, SUMMARY_FILE)):
+            raise BenchError(
+                f"{self._folder} holds a run already; name another folder with --output"
+            )
+        self._made = [one for one in (self._folder, *self._folder.parents) if not one.exists()]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=self._folder):
+            pass
+
+    def _unwritable(self, error: OSError) -> BenchError:
+        return BenchError(
+            f"cannot write into {self._folder}: {error.strerror}; name another folder with --output"
+        )
 
     def write(self, measured: Measured) -> None:
         """Add a request."""
@@ -47,16 +67,17 @@ class RequestFiles:
     def close(self) -> None:
         """Close both files."""
         self._open.close()
+        for folder in self._made if self._rows is None else ():
+            folder.rmdir()
 
     def _begin(self) -> csv.DictWriter[str]:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             rows = (self._folder / CSV_FILE).open("w", encoding="utf-8", newline="", buffering=1)
             self._open.enter_context(rows)
             self._jsonl = (self._folder / JSONL_FILE).open("w", encoding="utf-8", buffering=1)
             self._open.enter_context(self._jsonl)
         except OSError as error:
-            raise BenchError(f"cannot write into {self._folder}: {error.strerror}") from error
+            raise self._unwritable(error) from error
         names = [field.name for field in fields(Measured) if field.name != "arrivals"]
         writer = csv.DictWriter(rows, names)
         writer.writeheader()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +24,28 @@ from gateway.bench.triton_target import TritonTarget
 from gateway.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 HELLO = Utterance("a", "Hello.")
 NAMED = {"model": "hibari", "voice": "heart"}
 FLOATS = Ear(pcm=PcmLayout(24_000, "<f4"))
+
+
+@contextmanager
+def one_answer(answer: str) -> Iterator[str]:
+    """Run a server that says this once and hangs up; its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer.encode())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
 
 
 def recorded() -> Utterance:
@@ -95,6 +115,31 @@ def test_names_that_are_not_given_are_the_servers_first(
 def test_a_server_without_lists_wants_names(service: RunningService) -> None:
     with pytest.raises(BenchError, match="name --model and --voice"):
         prepared(lambda: HttpTarget(f"{service.base_url}/nowhere", "pcm", {}), HELLO)
+
+
+@pytest.mark.parametrize("lists", ['{"data": []}', "[]", '"no"'])
+def test_lists_of_another_kind_want_names_too(lists: str) -> None:
+    with (
+        one_answer(f"HTTP/1.1 200 OK\r\n\r\n{lists}") as url,
+        pytest.raises(BenchError, match="name --model and --voice"),
+    ):
+        prepared(lambda: HttpTarget(url, "pcm", {}), HELLO)
+
+
+def test_a_server_that_is_not_there_is_not_asked_for_names() -> None:
+    with pytest.raises(BenchError, match=r"http://127.0.0.1:9 cannot be reached: (?!.*--model)"):
+        prepared(lambda: HttpTarget("http://127.0.0.1:9", "pcm", {}), HELLO)
+
+
+def test_an_http_target_on_tritons_port_is_told_what_fits(triton: FakeTriton) -> None:
+    url = f"http://{triton.address}"
+
+    one = listen(lambda: HttpTarget(url, "pcm", NAMED), Ear())
+
+    assert one.outcome == "no HTTP"
+    assert one.detail == f"{url} is no HTTP server (a Triton? then grpc://HOST:PORT is right)"
+    with pytest.raises(BenchError, match="is no HTTP server"):
+        prepared(lambda: HttpTarget(url, "pcm", {}), HELLO)
 
 
 def test_a_rate_of_its_own_is_heard(triton: FakeTriton) -> None:

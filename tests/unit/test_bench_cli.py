@@ -95,7 +95,7 @@ def test_a_run_that_is_broken_off_keeps_its_complete_levels(
     ("arguments", "words"),
     [
         (["http://127.0.0.1:9", "--model", "m", "--voice", "v"], "failed; the last: no connection"),
-        (["http://127.0.0.1:9"], "name --model and --voice"),
+        (["http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: "),
         (["grpc://127.0.0.1:9"], "needs --model"),
         (["grpc://127.0.0.1:9", "--model", "m"], "Triton cannot be reached"),
         (["--format", "midi"], "--format midi is not possible; pcm, wav, mp3"),
@@ -110,10 +110,13 @@ def test_a_run_that_is_broken_off_keeps_its_complete_levels(
         (["--calibrate", "--rate", "5"], "--rate has no effect: --calibrate measures this tool"),
         (["--calibrate", "http://a"], "TARGET has no effect: --calibrate measures this tool"),
         (["compare", "a", "b", "-o", "c"], "--output has no effect: compare reads what two runs"),
-        (["--cancel-within", "1"], "--cancel-within has no effect: nobody hangs up; add --cancel"),
-        (["--slow-bytes", "1"], "--slow-bytes has no effect: nobody reads slowly; add --slow-ra"),
+        (["--cancel-within", "1"], "nobody hangs up; add --cancel-rate, or leave it out"),
+        (["--cancel-within", "2"], "--cancel-within has no effect: nobody hangs up"),
+        (["--calibrate", "--format", "pcm"], "--format has no effect: --calibrate measures this"),
+        (["--slow-bytes", "1"], "nobody reads slowly; add --slow-rate, or leave it out"),
         (["grpc://a:1", "--field", "seed=1"], "--field has no effect: a grpc:// target has no bo"),
         (["grpc://a:1", "--api-key", "x" * 8], "--api-key has no effect: a grpc:// target asks f"),
+        (["--field", "=1"], "--field =1: NAME=JSON is right, such as seed=1"),
         (["--field", "model=1"], "--field model: --model says that already"),
         (["--field", "seed=1", "--field", "seed=2"], "--field seed: another --field says that al"),
     ],
@@ -134,6 +137,22 @@ def test_what_cannot_be_done_is_said(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["afile", "afile/run", "/proc/run"])
+def test_a_folder_that_cannot_be_is_said_before_anything_is_sent(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    (tmp_path / "afile").write_text("mine", encoding="utf-8")
+
+    code = main(["bench", f"grpc://{triton.address}", "--model", "m", "-o", str(tmp_path / place)])
+
+    assert code == 1
+    said = capsys.readouterr().err
+    assert "cannot write into" in said
+    assert "name another folder with --output" in said
+    assert triton.seen.started.count == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["afile"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -144,6 +163,9 @@ def test_what_cannot_be_done_is_said(
         (["--cancel-rate", "2"], "'2' is given; 0 to 1 is possible"),
         (["--cancel-rate", "x"], "'x' is given; 0 to 1 is possible"),
         (["--audible", "nan"], "'nan' is given; levels up to 0 dBFS are possible"),
+        (["--seed", "x"], "'x' is given; whole numbers from 0 up are possible"),
+        (["--texts", "en", "--text-file", "a"], "not allowed with"),
+        (["--bogus"], "usage: speech-gateway bench"),
         (["--warm-up", "-1"], "'-1' is given; whole numbers from 0 up are possible"),
         (["--triton", "bogus"], "'bogus' must be host:port"),
         (["--rate", "2", "--concurrency", "2"], "not allowed with"),

@@ -135,9 +135,15 @@ def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_before_its_first_request_leaves_nothing(tmp_path: Path) -> None:
-    RequestFiles(tmp_path / "run").close()
+    RequestFiles(tmp_path / "some" / "run").close()
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    RequestFiles(tmp_path).close()
+
+    assert tmp_path.is_dir()
 
 
 class Page(HTMLParser):
