@@ -73,8 +73,7 @@ def bench(settings: Settings, options: argparse.Namespace) -> int:
 def _compare(folders: Sequence[str]) -> int:
     if len(folders) != 2:  # noqa: PLR2004
         raise BenchError(f"compare takes the folders of two runs; {len(folders)} are given")
-    terminal.show_comparison(compare(*map(Path, folders)))
-    return 0
+    return terminal.show_comparison(compare(*map(Path, folders)))
 
 
 def _measure(settings: Settings, options: argparse.Namespace) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gateway.bench.requests import BenchError
-from gateway.bench.results import read_requests, read_summary
+from gateway.bench.results import JSONL_FILE, read_requests, read_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -51,8 +52,15 @@ class Change:
         return "less" if self.high < 0 else "no clear difference"
 
 
-def compare(before: Path, after: Path) -> list[Change]:
-    """Return the changes of all levels that both runs have; raises BenchError."""
+class Comparison(NamedTuple):
+    """The changes of the levels that can be compared; a line for each other level."""
+
+    changes: list[Change]
+    notes: list[str]
+
+
+def compare(before: Path, after: Path) -> Comparison:
+    """Return what changed in the levels that both runs have; raises BenchError."""
     summaries = [read_summary(folder) for folder in (before, after)]
     for name in SAME_LOAD:
         if summaries[0][name] != summaries[1][name]:
@@ -66,33 +74,59 @@ def compare(before: Path, after: Path) -> list[Change]:
         raise BenchError(
             f"{before} has the levels {levels[0]}, {after} {levels[1]}; none is shared"
         )
-    requests = [read_requests(folder) for folder in (before, after)]
-    return [change for level in shared for change in _changes(level, *requests)]
+    requests = [_requests(*run) for run in zip((before, after), summaries, strict=True)]
+    comparison = Comparison([], [])
+    for level in shared:
+        few = min(
+            (len(_plain(those, level)), folder)
+            for those, folder in zip(requests, (before, after), strict=True)
+        )
+        if few[0] < FEWEST:
+            comparison.notes.append(
+                f"{level}: {few[0]} plain requests that were answered whole in {few[1]}, "
+                f"{FEWEST} are needed"
+            )
+        else:
+            comparison.changes.extend(_changes(*(_plain(those, level) for those in requests)))
+    for folder, names in zip((before, after), levels, strict=True):
+        comparison.notes.extend(f"{n} is in {folder} alone" for n in names if n not in shared)
+    return comparison
 
 
-def _changes(level: str, before: Iterable[Measured], after: Iterable[Measured]) -> Iterator[Change]:
+def _requests(folder: Path, summary: dict[str, Any]) -> list[Measured]:
+    """Return the requests of a run; raises BenchError where some have been lost."""
+    requests = read_requests(folder)
+    found = Counter(one.level for one in requests)
+    for level in summary["levels"]:
+        name, count = level["name"], level["requests"]
+        if found[name] != count:
+            raise BenchError(
+                f"{folder / JSONL_FILE} holds {found[name]} of the {count} requests of {name}: "
+                "the file was cut off or changed"
+            )
+    return requests
+
+
+def _plain(requests: Iterable[Measured], level: str) -> list[Measured]:
+    return [
+        one
+        for one in requests
+        if one.level == level
+        and one.is_counted
+        and all(getattr(one, figure) is not None for figure in FIGURES)
+    ]
+
+
+def _changes(before: Sequence[Measured], after: Sequence[Measured]) -> Iterator[Change]:
     dice = np.random.default_rng(0)
     for figure in FIGURES:
-        runs = [_values(requests, level, figure) for requests in (before, after)]
-        if min(map(len, runs)) < FEWEST:
-            continue
+        runs = [np.array([getattr(one, figure) for one in run]) for run in (before, after)]
         drawn = [_percentiles(dice.choice(run, (DRAWS, len(run)))) for run in runs]
         lows, highs = np.percentile(drawn[1] - drawn[0], [2.5, 97.5], axis=1)
         for index, percentile in enumerate(PERCENTILES):
             old, new = (float(np.percentile(run, percentile)) for run in runs)
             low, high = float(lows[index]), float(highs[index])
-            yield Change(level, figure, percentile, old, new, low, high)
-
-
-def _values(requests: Iterable[Measured], level: str, figure: str) -> npt.NDArray[np.float64]:
-    return np.array(
-        [
-            value
-            for one in requests
-            if one.level == level and one.is_counted
-            if (value := getattr(one, figure)) is not None
-        ]
-    )
+            yield Change(before[0].level, figure, percentile, old, new, low, high)
 
 
 def _percentiles(draws: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -9,6 +9,8 @@ from dataclasses import asdict, fields
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
 from gateway.bench.measure import Measured
 from gateway.bench.requests import BenchError
 
@@ -22,6 +24,24 @@ CSV_FILE, JSONL_FILE, SUMMARY_FILE, REPORT_FILE = (
     *("requests.csv", "requests.jsonl"),
     *("summary.json", "report.html"),
 )
+
+
+_REQUEST = TypeAdapter(Measured)
+
+
+class _SummaryLevel(BaseModel):
+    name: str
+    requests: int
+
+
+class _Summary(BaseModel):
+    """What must be in a summary that is to be compared."""
+
+    format: str
+    texts: str
+    buffer_seconds: float
+    audible_dbfs: float
+    levels: list[_SummaryLevel]
 
 
 class RequestFiles:
@@ -85,23 +105,44 @@ class RequestFiles:
 
 
 def write_summary(folder: Path, about: dict[str, Any], levels: Sequence[Level]) -> None:
-    """Write what the run was (`about`) and each level's figures, as JSON."""
+    """Write what the run was (`about`) and each level's figures, as JSON: whole or not at all."""
     summary = {**about, "levels": [level.to_json() for level in levels]}
     text = json.dumps(summary, indent=2, ensure_ascii=False)
-    (folder / SUMMARY_FILE).write_text(f"{text}\n", encoding="utf-8")
+    beside = folder / f"{SUMMARY_FILE}.part"
+    beside.write_text(f"{text}\n", encoding="utf-8")
+    beside.replace(folder / SUMMARY_FILE)
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """Return what `write_summary` wrote; raises BenchError."""
-    summary: dict[str, Any] = json.loads(_text(folder / SUMMARY_FILE))
+    path = folder / SUMMARY_FILE
+    text = _text(path)
+    try:
+        _Summary.model_validate_json(text)
+    except ValidationError as error:
+        raise BenchError(f"{path} is no summary of a run ({_why(error)})") from error
+    summary: dict[str, Any] = json.loads(text)
     return summary
 
 
 def read_requests(folder: Path) -> list[Measured]:
     """Return the requests of a run; raises BenchError."""
-    lines = _text(folder / JSONL_FILE).splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [Measured(**row | {"arrivals": tuple(map(tuple, row["arrivals"]))}) for row in rows]
+    path = folder / JSONL_FILE
+    requests = []
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        try:
+            requests.append(_REQUEST.validate_json(line))
+        except ValidationError as error:
+            raise BenchError(
+                f"{path}, line {number} is no request of a run ({_why(error)}): the file was cut "
+                "off or changed"
+            ) from error
+    return requests
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return ": ".join([*map(str, first["loc"]), first["msg"]])
 
 
 def _text(path: Path) -> str:
@@ -109,3 +150,5 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise BenchError(f"{path}: {error.strerror}; name the folder of a finished run") from error
+    except UnicodeDecodeError as error:
+        raise BenchError(f"{path} is no text in UTF-8: {error.reason}") from error

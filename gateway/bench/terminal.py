@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from gateway.bench.calibration import Check
-    from gateway.bench.compare import Change
+    from gateway.bench.compare import Comparison
     from gateway.bench.measure import Measured
     from gateway.bench.run import Step
     from gateway.bench.summary import Distribution, Level
@@ -96,10 +96,14 @@ def show_checks(checks: Sequence[Check], load_average: float) -> int:
     return 1
 
 
-def show_comparison(changes: Sequence[Change]) -> None:
-    """Print what changed from one run to the other."""
+def show_comparison(comparison: Comparison) -> int:
+    """Print what changed from one run to the other; return 1 if nothing can be compared, else 0."""
+    for note in comparison.notes:
+        print(note, file=sys.stderr)
+    if not comparison.changes:
+        return 1
     table = Table("level", "figure", "A", "B", "B less A", "95 % interval", "")
-    for change in changes:
+    for change in comparison.changes:
         table.add_row(
             change.level,
             f"{change.figure} p{change.percentile}",
@@ -110,6 +114,7 @@ def show_comparison(changes: Sequence[Change]) -> None:
             change.verdict,
         )
     _print(table)
+    return 0
 
 
 def _shown(distribution: Distribution | None, *names: str) -> list[str]:
