@@ -18,6 +18,7 @@ from gateway.bench.calibration import (
     check_hang_ups,
     scripted_server,
     try_out,
+    within,
 )
 from gateway.bench.scripted_server import RATE_HZ, ScriptedServer, silence, tone
 
@@ -81,6 +82,17 @@ def test_failures_have_their_kinds(server: str) -> None:
     check = asyncio.run(check_failures(server))
 
     assert check.found == check.known
+
+
+def test_nine_in_ten_decide() -> None:
+    # The machine itself is late now and then, and the table has to say that this is allowed.
+    errors = np.array([0.0003] * 19 + [0.0024])
+
+    check = within("first byte", errors)
+
+    assert (check.known, check.is_right) == ("nine in ten (p90) within 2 ms", True)
+    assert "worst 2.40 ms" in check.found
+    assert not within("first byte", np.array([0.0003] * 8 + [0.0024] * 2)).is_right
 
 
 def test_the_servers_sounds_are_what_they_are_called() -> None:
