@@ -57,13 +57,13 @@ BENCH ?= --concurrency 1,2,4,8,16
 bench: $(VENV)/test.stamp ## Measure the service that runs, under load, and write a report (BENCH=flags).
 	$(BIN)/speech-gateway bench --output .speech/bench/$$(date +%Y%m%d-%H%M%S) $(BENCH)
 
-bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one (minutes).
+bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one (minutes; HOP=flags, HOP=--help).
 	PYTHONPATH=tests $(BIN)/python -m bench.hop $(HOP)
 
-bench-peers: $(VENV)/test.stamp $(PEERS)/stamp ## Measure other projects' gateways and servers beside ours (minutes; Python 3.11 or 3.12).
+bench-peers: $(VENV)/test.stamp $(PEERS)/stamp ## Measure other projects' gateways and servers beside ours (minutes; Python 3.11 or 3.12; PEERS_OPTIONS=flags).
 	PYTHONPATH=tests $(BIN)/python -m bench.peers --python $(PEERS)/bin/python $(PEERS_OPTIONS)
 
-bench-perf-analyzer: $(VENV)/test.stamp $(PERF)/stamp ## Measure the small voice on Triton with NVIDIA's tool and with ours (minutes).
+bench-perf-analyzer: $(VENV)/test.stamp $(PERF)/stamp ## Measure the small voice on Triton with NVIDIA's tool and with ours (minutes; PERF_OPTIONS=flags).
 	PYTHONPATH=tests $(BIN)/python -m bench.perf_analyzer $(PERF)/bin/perf_analyzer $(PERF_OPTIONS)
 
 bench-scrape: $(VENV)/test.stamp ## Measure what a scrape of /metrics costs with 20 Tritons.

@@ -12,16 +12,22 @@ import argparse
 import uvloop
 
 from bench.hop import first_audio, memory, streams, throughput
+from bench.hop.flags import from_
 from bench.hop.processes import machine
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=400, help="pairs at concurrency 1")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds at concurrency 16")
-    parser.add_argument("--requests", type=int, default=800, help="requests of each round")
-    parser.add_argument("--soak", type=int, default=20_000, help="requests, for the memory")
+    for name, least, default, what in (
+        ("--pairs", 4, 400, "pairs at concurrency 1"),
+        ("--rounds", 1, 5, "rounds at concurrency 16"),
+        ("--requests", throughput.CLIENTS, 800, "requests of each round"),
+        ("--soak", throughput.CLIENTS, 20_000, "requests, for the memory"),
+    ):
+        parser.add_argument(
+            name, type=from_(least), default=default, metavar="N", help=f"{what} (%(default)s)"
+        )
     options = parser.parse_args()
     print(machine())
     uvloop.run(first_audio.report(options.pairs))

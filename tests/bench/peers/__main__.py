@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from bench.hop.connection import Connection
+from bench.hop.flags import from_, program
 from bench.hop.processes import (
     OTHERS,
     SERVED,
@@ -74,9 +75,12 @@ class Peer:
 async def main() -> None:
     """Start all, ask them in turn, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", type=Path, required=True, help="Python with the peers in it")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=320, help="requests at concurrency 16")
+    python = program("bench-peers")
+    parser.add_argument("--python", type=python, required=True, help="Python with the peers in it")
+    parser.add_argument("--rounds", type=from_(1), default=5, help="of all in turn (%(default)s)")
+    parser.add_argument(
+        "--requests", type=from_(CLIENTS), default=320, help=f"{CLIENTS} at once (%(default)s)"
+    )
     options = parser.parse_args()
     print(machine())
     os.sched_setaffinity(0, OTHERS)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from bench.hop.flags import from_, program, several
 from bench.hop.processes import START_SECONDS, free_port, machine, running
 
 if TYPE_CHECKING:
@@ -133,15 +134,17 @@ def _is_ready(client: InferenceServerClient) -> bool:
 def main() -> None:
     """Measure in turn and print the medians of the rounds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", type=Path, help="perf_analyzer")
-    parser.add_argument("--clients", default="1,2,4", help="at once, in turn (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each (%(default)s)")
-    parser.add_argument("--requests", type=int, default=40, help="of a round (%(default)s)")
+    parser.add_argument("program", type=program("bench-perf-analyzer"), help="perf_analyzer")
+    parser.add_argument(
+        "--clients", type=several, default=(1, 2, 4), help="at once, in turn (1,2,4)"
+    )
+    parser.add_argument("--rounds", type=from_(1), default=3, help="of each (%(default)s)")
+    parser.add_argument("--requests", type=from_(2), default=40, help="of a round (%(default)s)")
     options = parser.parse_args()
     print(machine())
     print("first audio p50 / p90 / p99 in ms, requests/s; medians of the rounds, in turn")
     with small_voice() as address:
-        for clients in map(int, options.clients.split(",")):
+        for clients in options.clients:
             load = Load(clients, options.requests)
             rounds = [_round(options.program, address, load) for _ in range(options.rounds)]
             of_ours, of_theirs = zip(*rounds, strict=True)
