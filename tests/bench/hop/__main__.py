@@ -12,7 +12,7 @@ import argparse
 import uvloop
 
 from bench.hop import first_audio, memory, streams, throughput
-from bench.hop.flags import from_
+from bench.hop.flags import at_least
 from bench.hop.processes import machine
 
 
@@ -26,7 +26,7 @@ def main() -> None:
         ("--soak", throughput.CLIENTS, 20_000, "requests, for the memory"),
     ):
         parser.add_argument(
-            name, type=from_(least), default=default, metavar="N", help=f"{what} (%(default)s)"
+            name, type=at_least(least), default=default, metavar="N", help=f"{what} (%(default)s)"
         )
     options = parser.parse_args()
     print(machine())

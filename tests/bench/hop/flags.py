@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def from_(least: int) -> Callable[[str], int]:
+def at_least(least: int) -> Callable[[str], int]:
     """Return what reads a whole number that is no less."""
 
     def read(text: str) -> int:
@@ -26,7 +26,7 @@ def from_(least: int) -> Callable[[str], int]:
 
 def several(text: str) -> tuple[int, ...]:
     """Read whole numbers from 1 up, with commas between them."""
-    return tuple(map(from_(1), text.split(",")))
+    return tuple(map(at_least(1), text.split(",")))
 
 
 def program(installed_by: str) -> Callable[[str], Path]:

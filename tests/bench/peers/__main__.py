@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from bench.hop.connection import Connection
-from bench.hop.flags import from_, program
+from bench.hop.flags import at_least, program
 from bench.hop.processes import (
     OTHERS,
     SERVED,
@@ -77,9 +77,9 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     python = program("bench-peers")
     parser.add_argument("--python", type=python, required=True, help="Python with the peers in it")
-    parser.add_argument("--rounds", type=from_(1), default=5, help="of all in turn (%(default)s)")
+    parser.add_argument("--rounds", type=at_least(1), default=5, help="of each (%(default)s)")
     parser.add_argument(
-        "--requests", type=from_(CLIENTS), default=320, help=f"{CLIENTS} at once (%(default)s)"
+        "--requests", type=at_least(CLIENTS), default=320, help=f"{CLIENTS} at once (%(default)s)"
     )
     options = parser.parse_args()
     print(machine())

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from bench.hop.flags import from_, program, several
+from bench.hop.flags import at_least, program, several
 from bench.hop.processes import START_SECONDS, free_port, machine, running
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def main() -> None:
     parser.add_argument(
         "--clients", type=several, default=(1, 2, 4), help="at once, in turn (1,2,4)"
     )
-    parser.add_argument("--rounds", type=from_(1), default=3, help="of each (%(default)s)")
-    parser.add_argument("--requests", type=from_(2), default=40, help="of a round (%(default)s)")
+    parser.add_argument("--rounds", type=at_least(1), default=3, help="of each (%(default)s)")
+    parser.add_argument("--requests", type=at_least(2), default=40, help="of a round (%(default)s)")
     options = parser.parse_args()
     print(machine())
     print("first audio p50 / p90 / p99 in ms, requests/s; medians of the rounds, in turn")
