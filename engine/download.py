@@ -7,11 +7,14 @@ kept and the others begin anew, as the library's current releases do it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import re
 import shutil
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from engine.artefacts import check_space, make, sha256
@@ -23,6 +26,15 @@ if TYPE_CHECKING:
 
 SPARK_TTS_FILES = ("LLM/*", "BiCodec/*", "wav2vec2-large-xlsr-53/*", "config.yaml")
 """What Spark-TTS needs of its repository, which holds pictures, too."""
+
+
+NO_HUB = (json.JSONDecodeError, KeyError, AttributeError, TypeError)
+"""What the library raises over an answer that is not the Hub's, such as the page of a login."""
+FAULTS = (ValueError, ImportError, *NO_HUB)
+"""What it raises besides, over a proxy or a token that cannot be used."""
+DISK_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Those that name no file when a write fails."""
+USERINFO = re.compile(r"//[^/\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,41 +79,49 @@ def download(source: Source, folder: Path) -> str:
 
 
 def _fetch(source: Source, part: Path) -> dict[str, Any]:
-    # The library's own requests are no news.
-    for name in ("httpx2", "httpx"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    hub = _library()
     try:
-        import huggingface_hub  # noqa: PLC0415  an optional extra
-        from huggingface_hub.errors import (  # type: ignore[attr-defined]  # noqa: PLC0415
-            HFValidationError,
-            HTTPError,
-            LocalEntryNotFoundError,
-        )
-    except ImportError as error:
-        raise EngineError(
-            f"to download needs the package {error.name}: pip install 'speech-gateway[download]'"
-        ) from error
-    try:
-        files = _listed(huggingface_hub, source)
+        files = _listed(hub, source)
         _remove_torn(part)
         have = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
         check_space(part, max(0, files.total_bytes - have), f"{source.repository}")
-        huggingface_hub.snapshot_download(
+        hub.snapshot_download(
             source.repository,
             revision=files.commit,
             local_dir=part,
             allow_patterns=list(source.allow) or None,
             ignore_patterns=list(source.ignore) or None,
         )
-    except HFValidationError as error:
+    except hub.errors.HFValidationError as error:
         raise EngineError(f"{source.repository} is no name of a repository: {error}") from error
-    except (HTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (hub.errors.HTTPError, hub.errors.LocalEntryNotFoundError, OSError, *FAULTS) as error:
         if _is_the_disks(error):
             raise
         raise EngineError(_explain(source, error)) from error
     _check_whole(files, part)
     shutil.rmtree(part / ".cache", ignore_errors=True)
-    return {"commit": files.commit, "versions": {"huggingface_hub": huggingface_hub.__version__}}
+    return {"commit": files.commit, "versions": {"huggingface_hub": hub.__version__}}
+
+
+def _library() -> Any:
+    # The library's own requests are no news.
+    for name in ("httpx2", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        import huggingface_hub  # noqa: PLC0415  an optional extra
+        import huggingface_hub.constants  # noqa: PLC0415
+        import huggingface_hub.errors  # noqa: PLC0415
+    except ImportError as error:
+        raise EngineError(
+            f"to download needs the package {error.name}: pip install 'speech-gateway[download]'"
+        ) from error
+    except ValueError as error:
+        # These are read when they are imported, and it does not say which one that was.
+        raise EngineError(
+            f"a setting of the Hub's library is no number: {error}; look at "
+            "HF_HUB_DOWNLOAD_TIMEOUT, HF_HUB_ETAG_TIMEOUT and the other HF_HUB_… of the environment"
+        ) from error
+    return huggingface_hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +183,11 @@ def _broken(files: Files, part: Path) -> Iterator[str]:
 
 
 def _is_the_disks(error: Exception) -> bool:
-    # Releases before 1.0, as NVIDIA's images have them, raise OSErrors of the network, too; those
-    # have no number.
-    return not isinstance(error, ConnectionError) and isinstance(getattr(error, "errno", None), int)
+    # OSErrors of the network and of certificates have no number (releases before 1.0, as NVIDIA's
+    # images have them) or name no file.
+    if isinstance(error, ConnectionError) or not isinstance(error, OSError):
+        return False
+    return error.errno in DISK_FAULTS or (error.errno is not None and error.filename is not None)
 
 
 def _explain(source: Source, error: Exception) -> str:
@@ -182,16 +204,36 @@ def _explain(source: Source, error: Exception) -> str:
             f"{name} is not there, or not for you: check its name, and if it is private set "
             f"HF_TOKEN to a token that may read it (the Hub answered {status})"
         )
-    reason = error if status is not None else _innermost(error)
     return (
-        f"{name} cannot be fetched, the Hub does not answer as it should: {reason}; check "
-        "the network (HTTPS_PROXY, HF_ENDPOINT), or fetch elsewhere and name the folder with "
+        f"{name} cannot be fetched: {_reason(error, status)}; check the network (HTTPS_PROXY, "
+        "ALL_PROXY, HF_ENDPOINT, SSL_CERT_FILE), or fetch elsewhere and name the folder with "
         "--model-dir"
     )
 
 
+def _reason(error: Exception, status: int | None) -> str:
+    inner = _innermost(error)
+    # One line, without the name and password that an address may have.
+    words = USERINFO.sub("//", " ".join(str(inner).split()))
+    # The library's own words for an answer have the address and the body in them. An answer that
+    # it cannot read is one of 200, by the error of some of its releases.
+    if status is not None and status != HTTPStatus.OK:
+        return f"the Hub answered {status}"
+    if isinstance(inner, UnicodeEncodeError):
+        return "HF_TOKEN has a character that no header can carry"
+    if isinstance(inner, FileNotFoundError):
+        return "SSL_CERT_FILE names a file that is not there"
+    if isinstance(inner, NO_HUB):
+        return f"what answers is no Hub ({words})"
+    if isinstance(inner, (ValueError, ImportError)):
+        return f"the Hub's library cannot use its settings: {words}"
+    return f"the Hub does not answer as it should: {words}"
+
+
 def _innermost(error: BaseException) -> BaseException:
     """Return what the network said, out of what each library has wrapped around it."""
-    while (inner := error.__cause__ or error.__context__) is not None:
+    while True:
+        inner = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if inner is None:
+            return error
         error = inner
-    return error

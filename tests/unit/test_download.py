@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from fakes.hub import COMMIT, FakeHub
+from fakes.hub_client import ENGINE, download, environment
 
-ENGINE = [sys.executable, "-I", "-m", "engine"]
 MODEL = "LLM/model.safetensors"
 # The library's chunks have 10 MiB, and it goes on from whole ones.
 FILES = {
@@ -26,26 +24,6 @@ FILES = {
     "src/logo.png": b"a picture",
 }
 WANTED = sorted(path for path in FILES if path != "src/logo.png")
-
-
-def download(
-    hub: FakeHub | str, work: Path, *arguments: str, **more: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ENGINE, "download", "--work", str(work), *arguments],
-        env=environment(hub, **more),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def environment(hub: FakeHub | str, **more: str) -> dict[str, str]:
-    endpoint = hub if isinstance(hub, str) else hub.endpoint
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    home = {"HF_HOME": "/nonexistent", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    return {**plain, **home, "HF_ENDPOINT": endpoint, "NO_PROXY": "127.0.0.1", **more}
 
 
 def wait_noted(part: Path, paths: set[str]) -> None:
@@ -235,7 +213,7 @@ def test_a_hub_that_fails_is_no_missing_repository(tmp_path: Path) -> None:
         done = download(hub, tmp_path)
 
     assert done.returncode == 1
-    assert "the Hub does not answer as it should" in done.stderr
+    assert "cannot be fetched: the Hub answered 418; check the network" in done.stderr
 
 
 def test_content_that_is_not_the_hubs_is_never_used(tmp_path: Path) -> None:
