@@ -72,7 +72,7 @@ class Access:
     def check(self, host: str, *, is_insecure: bool) -> None:
         """Raise EngineError for an address where others could call, or listen to a secret."""
         if self.secret is not None:
-            _check_secret(self.secret)
+            check_secret(self.secret)
         if _is_loopback(host) or is_insecure:
             return
         if self.tls is not None and (self.tls.client_root or self.secret):
@@ -113,7 +113,8 @@ class Access:
         )
 
 
-def _check_secret(secret: str) -> None:
+def check_secret(secret: str) -> None:
+    """Raise EngineError for what is easily guessed, or cannot be sent."""
     if len(secret) < SHORTEST_SECRET:
         raise EngineError(
             f"the secret has {len(secret)} characters, {SHORTEST_SECRET} at least are "

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.access import Access, Tls
+from engine.access import Access, Tls, check_secret
 from engine.commands.values import (
     check_distinct,
     collector,
@@ -75,7 +75,7 @@ def read_access(options: argparse.Namespace) -> Access:
 
 
 def read_secret(path: Path | None) -> str | None:
-    """Return the first line of a file, None without one."""
+    """Return the first line of a file, None without one; raises EngineError for no secret."""
     if path is None:
         return None
     try:
@@ -85,6 +85,10 @@ def read_secret(path: Path | None) -> str | None:
     secret = lines[0].strip() if lines else ""
     if not secret:
         raise EngineError(f"the first line of {path} is empty, and it should be the secret")
+    try:
+        check_secret(secret)
+    except EngineError as error:
+        raise EngineError(f"--secret-file {path}: {error}") from error
     return secret
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ from speech_wire.certificates import CertificateError, Pair, check_authority, ch
 
 if TYPE_CHECKING:
     from engine.verify import Verdict
+
+
+HEADER_NAME = re.compile(r"[0-9a-z_.-]+")
 
 
 def add(commands: Any) -> None:
@@ -104,18 +108,35 @@ def _check_files(options: argparse.Namespace) -> None:
 
 def read_headers(path: Path | None) -> dict[str, str]:
     """Return the headers that a file names; raises EngineError for a line that names none."""
-    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
-    headers = {}
-    for number, line in enumerate(lines, 1):
+    headers: dict[str, str] = {}
+    for number, line in enumerate(_lines(path), 1):
         name, is_there, value = line.strip().partition("=")
-        if not is_there or name != name.lower():
+        where = f"{path}, line {number}"
+        if not is_there or not HEADER_NAME.fullmatch(name):
             raise EngineError(
-                f"{path}, line {number}: must be name=value, the name in lower case as gRPC has it"
+                f"{where}: must be name=value, the name of a-z, 0-9, _, . and - as gRPC has it"
+            )
+        if name.endswith("-bin"):
+            raise EngineError(
+                f"{where}: {name} is for bytes, and a line is text; take another name"
+            )
+        if not (value.isascii() and value.isprintable()):
+            raise EngineError(
+                f"{where}: {name} has characters that no header can carry; printable ASCII it can"
             )
         if name in headers:
-            raise EngineError(f"{path}, line {number}: {name} is there twice; give it once")
+            raise EngineError(f"{where}: {name} is there twice; give it once")
         headers[name] = value
     return headers
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:
+        return [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    except ValueError as error:
+        raise EngineError(
+            f"--headers-file {path} is no text; it has name=value, a line each"
+        ) from (error)
 
 
 def _as_json(verdict: Verdict) -> str:

@@ -34,7 +34,10 @@ def test_an_address_has_a_port_and_no_scheme(
 
 @pytest.mark.parametrize(
     ("secret", "words"),
-    [("", "and none was sent; --secret-file names"), ("correct-horse", "was sent is another; --s")],
+    [
+        ("", "and none was sent; --secret-file names"),
+        ("correct-horse-battery", "was sent is another; --s"),
+    ],
 )
 def test_who_lacks_the_secret_is_told_so(
     secret: str,
@@ -59,7 +62,7 @@ def test_who_lacks_the_secret_is_told_so(
 def test_an_empty_secret_is_none(
     triton: CountingTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "secret").write_text("\ncorrect-horse\n", "utf-8")
+    (tmp_path / "secret").write_text("\ncorrect-horse-battery\n", "utf-8")
 
     assert main(["verify", triton.address, "--secret-file", str(tmp_path / "secret")]) == 1
     assert f"the first line of {tmp_path}/secret is empty" in capsys.readouterr().err
@@ -82,10 +85,54 @@ def test_a_header_has_one_value(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "headers").write_text(content, "utf-8")
-    (tmp_path / "secret").write_text("correct-horse", "utf-8")
+    (tmp_path / "secret").write_text("correct-horse-battery", "utf-8")
 
     assert main(["verify", "127.0.0.1:1", "--headers-file", "headers", *options]) == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a=b\nx-bin=c\n", "headers, line 2: x-bin is for bytes"),
+        (b"a b=c\n", "headers, line 1: must be name=value"),
+        (b"=value\n", "headers, line 1: must be name=value"),
+        ("x=sécret\n".encode(), "headers, line 1: x has characters that no header can carry"),
+        (b"x=a\0b\n", "headers, line 1: x has characters that no header can carry"),
+        (b"\xff\xfe\0", "--headers-file headers is no text; it has name=value"),
+    ],
+)
+def test_what_grpc_would_not_send_is_named_by_its_line(
+    content: bytes,
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headers").write_bytes(content)
+
+    assert main(["verify", "127.0.0.1:1", "--headers-file", "headers"]) == 1
+    error = capsys.readouterr().err
+    assert f"error: {words}" in error
+    assert "cret" not in error
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [
+        ("größtes-geheimnis", "the secret has characters that no header can carry"),
+        ("short", "the secret has 5 characters, 16 at least"),
+    ],
+)
+def test_a_secret_that_serve_would_refuse_is_refused_by_its_file(
+    secret: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text(secret, "utf-8")
+
+    assert main(["verify", "127.0.0.1:1", "--secret-file", str(path)]) == 1
+    assert f"error: --secret-file {path}: {words}" in capsys.readouterr().err
 
 
 def test_the_systems_authorities_and_one_of_ours_do_not_go_together(
