@@ -50,7 +50,10 @@ PARALLEL = "`tensor_parallel` and `pipeline_parallel` say how the model is split
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool's options by name: field that sets it, kind of an extra one, reason against it."""
+    """One tool's options by name: field that sets it, kind of an extra one, reason against it.
+
+    An option that has two names is there twice.
+    """
 
     typed: Mapping[str, str]
     extra: Mapping[str, str | tuple[str, ...]]
@@ -96,9 +99,11 @@ BUILD = Tool(
         "max_batch_size": "max_batch",
         "max_input_len": "max_input",
         "max_seq_len": "max_sequence",
+        "max_decoder_seq_len": "max_sequence",
         "max_num_tokens": "max_tokens",
         "gemm_plugin": "dtype",
         "max_prompt_embedding_table_size": "pruned_head",
+        "max_multimodal_len": "pruned_head",
     },
     extra={
         "opt_num_tokens": INTEGER,

@@ -14,6 +14,15 @@ USED = re.compile(r"\[?--(\w+)(?: \[?\{([\w.,-]+)\}| ([A-Z_]+))?")
 DEFAULT = re.compile(r"\(default:\s+([^)]+)\)")
 
 
+DESCRIBED = re.compile(r"^  -.*$", re.MULTILINE)
+NAME = re.compile(r"(?:^  |, )--(\w+)")
+
+
+def read_names(text: str) -> set[str]:
+    """Return the names of all options that are described, with their other names."""
+    return {name for line in DESCRIBED.findall(text) for name in NAME.findall(line)}
+
+
 def read_options(text: str) -> dict[str, tuple[str, ...] | str | None]:
     """Return the usage's options: their choices, a placeholder, or None for a switch."""
     usage = " ".join(text.split("\n\n", maxsplit=1)[0].split())

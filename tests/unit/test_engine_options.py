@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import EngineError
 from engine.options import BUILD, CONVERT, Tool, check_extra, extra_arguments, parse_extra
-from fakes.help_text import HELP, read_options
+from fakes.help_text import HELP, read_names, read_options
 
 TOOLS = {"convert_checkpoint.py": CONVERT, "trtllm-build": BUILD}
 README = (Path(__file__).parents[2] / "engine" / "README.md").read_text(encoding="utf-8")
@@ -21,7 +21,11 @@ def test_every_option_of_the_help_text_is_known_once_and_no_other(tool: str) -> 
     options = TOOLS[tool]
     known = [*options.typed, *options.extra, *options.left_out]
 
-    assert sorted(known) == sorted({*read_options(HELP[tool]), "help"})
+    assert sorted(known) == sorted({*read_options(HELP[tool]), *read_names(HELP[tool])})
+
+
+def test_an_option_with_two_names_is_known_by_both() -> None:
+    assert {"max_decoder_seq_len", "max_seq_len"} <= read_names(HELP["trtllm-build"])
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -76,6 +80,14 @@ def test_an_extra_option_is_written_as_the_tool_or_as_we_do(
         (("opt_num_token", "1"), "has no option 'opt_num_token'; did you mean opt_num_tokens?"),
         (("qqq", "1"), "has no option 'qqq'; there are: opt_num_tokens, "),
         (("max_batch_size", "4"), "max_batch_size is not an extra one: it follows from max_batch"),
+        (
+            ("max_decoder_seq_len", "4"),
+            "max_decoder_seq_len is not an extra one: it follows from max_s",
+        ),
+        (
+            ("max_multimodal_len", "4"),
+            "max_multimodal_len is not an extra one: it follows from pruned",
+        ),
         (("max_beam_width", "4"), "max_beam_width is not used: a stream cannot take back"),
         (("context_fmha", "on"), "context_fmha is 'on'; allowed are: enable, disable"),
         (("fast_build", "yes"), "fast_build is 'yes'; it takes no value"),
