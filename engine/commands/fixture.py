@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.commands.values import whole
 from engine.errors import EngineError
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add(commands: Any) -> None:
@@ -24,11 +22,20 @@ def add(commands: Any) -> None:
     fixture.add_argument("--seed", type=whole, default=0, help="default %(default)s")
     fixture.add_argument(
         "--speech-seconds",
-        type=float,
+        type=_speech_seconds,
         metavar="SECONDS",
         help="how long it speaks on average (2.56): 0.32 to 20.48, in steps of 0.32",
     )
     fixture.set_defaults(run=run)
+
+
+def _speech_seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of seconds; 0.32 to 20.48 are, in steps of 0.32"
+        ) from None
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
-from engine.commands.values import check_distinct, device, positive, refuse_unused
+from engine.commands.values import INT_MAX, check_distinct, device, positive, refuse_unused
 from engine.language_models import check_language_model, check_no_other
 from engine.render import model_source, render_model
 from engine.site import (
@@ -131,9 +131,15 @@ def _fraction(text: str) -> float:
 
 def _instances(text: str) -> tuple[str, int]:
     model, _, count = text.partition("=")
-    if not model or not count.isdecimal() or int(count) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no MODEL=COUNT, the count from 1 up")
-    return model, int(count)
+    try:
+        number = positive(count)
+    except argparse.ArgumentTypeError:
+        number = 0
+    if not model or not number:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no MODEL=COUNT, the count from 1 to {INT_MAX}"
+        )
+    return model, number
 
 
 def given_site_options(options: argparse.Namespace) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.access import Access, Tls, check_secret
 from engine.commands.values import (
+    cache_bytes,
     check_distinct,
     collector,
     positive,
@@ -122,7 +123,7 @@ def add_tuning_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--cache-bytes",
-        type=positive,
+        type=cache_bytes,
         help="response cache, for models of your own that ask for it",
     )
     group.add_argument(

@@ -7,7 +7,7 @@ import logging
 import re
 from pathlib import Path
 
-from engine.commands.values import refuse_unused
+from engine.commands.values import positive, refuse_unused, share
 from engine.convert import EXAMPLES, Scripts
 from engine.errors import EngineError
 from engine.options import parse_extra
@@ -92,14 +92,14 @@ def _add_engine(engine: argparse._ArgumentGroup) -> None:
     )
     engine.add_argument(
         "--smoothquant",
-        type=float,
+        type=share,
         metavar="ALPHA",
         help=f"for quantization smoothquant: 0 to 1 ({DEFAULTS.smoothquant})",
     )
     for name, meaning in LIMITS.items():
         default = getattr(DEFAULTS, name)
         option = f"--{name.replace('_', '-')}"
-        engine.add_argument(option, type=int, default=default, help=f"{meaning} ({default})")
+        engine.add_argument(option, type=positive, default=default, help=f"{meaning} ({default})")
     engine.add_argument(
         "--pruned-head", action="store_true", help="experimental: output speech tokens only"
     )

@@ -78,8 +78,16 @@ def test_a_file_for_a_folder_is_a_sentence(
     [
         (
             ["fixture", "--tiny", "/dev/null/x", "--seed", "-1"],
-            "'-1' is no whole number from 0 up",
+            "'-1' is no whole number from 0 to 2147483647",
         ),
+        (
+            ["fixture", "--tiny", "/dev/null/x", "--speech-seconds", "abc"],
+            "'abc' is no number of seconds; 0.32 to 20.48 are, in steps of 0.32",
+        ),
+        (["all", "--work", "/x", "--max-batch", "x"], "'x' is no whole number from 1 to 21474836"),
+        (["all", "--work", "/x", "--smoothquant", "2"], "'2' is no number from 0 to 1"),
+        (["all", "--work", "/x", "--smoothquant", "much"], "'much' is no number from 0 to 1"),
+        (["serve", "--probe-timeout", "1e300"], "'1e300' is no number of seconds from 0.001 to"),
         (["all", "--work", "/dev/null", "--dry-run"], "'/dev/null' is a file, where a folder is n"),
         (["download", "--work", "/x", "./here"], "'./here' is no repository; one is named owner/n"),
     ],

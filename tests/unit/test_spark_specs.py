@@ -265,9 +265,10 @@ def _written(repository: Path, name: str) -> model_config_pb2.ModelConfig:
     [
         (["--kv-cache-fraction", "1"], "'1' is no number between 0 and 1"),
         (["--kv-cache-fraction", "half"], "'half' is no number between 0 and 1"),
-        (["--max-sequence-tokens", "0"], "'0' is no whole number from 1 up"),
-        (["--instances", "vocoder"], "'vocoder' is no MODEL=COUNT, the count from 1 up"),
+        (["--max-sequence-tokens", "0"], "'0' is no whole number from 1 to 2147483647"),
+        (["--instances", "vocoder"], "'vocoder' is no MODEL=COUNT, the count from 1 to"),
         (["--instances", "=2"], "'=2' is no MODEL=COUNT"),
+        (["--instances", "vocoder=2147483648"], "is no MODEL=COUNT, the count from 1 to 214748"),
         (["--device", "bogus"], "'bogus' is no device; cpu, cuda and cuda:NUMBER are"),
         (["--dtype", "bogus"], "(choose from"),
         (["--triton-address", "bogus"], "'bogus' must be HOST:PORT, without a scheme"),
