@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Key: TypeAlias = ec.EllipticCurvePrivateKey
+Files: TypeAlias = "dict[str, tuple[bytes, int]]"
+"""Content and mode by name."""
 HOST = re.compile(r"(\*\.)?([\w-]{1,63}\.)*(?!\d+$)\w([\w-]{0,61}\w)?", re.ASCII)
 """Names that DNS, compose and Kubernetes have; the last part of one is no number."""
 MAX_NAME = 253
@@ -43,16 +45,15 @@ class Signed:
     certificate: x509.Certificate
     key: Key
 
-    def write(self, folder: Path, name: str) -> None:
-        """Write `name`.pem and `name`-key.pem; each appears whole, the key only for its owner."""
+    def files(self, name: str) -> Files:
+        """Return `name`.pem and `name`-key.pem, the key only for its owner."""
         pem = self.certificate.public_bytes(serialization.Encoding.PEM)
         key_pem = self.key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        _write(folder / f"{name}-key.pem", key_pem, 0o600)
-        _write(folder / f"{name}.pem", pem, 0o644)
+        return {f"{name}-key.pem": (key_pem, 0o600), f"{name}.pem": (pem, 0o644)}
 
 
 def make(folder: Path, names: Sequence[str], now: datetime) -> None:
@@ -62,8 +63,7 @@ def make(folder: Path, names: Sequence[str], now: datetime) -> None:
     _check(names)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = _authority(now)
-    authority.write(folder, "ca")
-    _write_pairs(folder, authority, names, now)
+    _write(folder, authority.files("ca") | _pairs(authority, names, now))
 
 
 def rotate(folder: Path, names: Sequence[str] | None, now: datetime) -> None:
@@ -76,12 +76,12 @@ def rotate(folder: Path, names: Sequence[str] | None, now: datetime) -> None:
     if authority.certificate.not_valid_after_utc <= now:
         raise EngineError(f"{folder / 'ca.pem'} has expired; make a new authority elsewhere")
     _check(names)
-    _write_pairs(folder, authority, names, now)
+    _write(folder, _pairs(authority, names, now))
 
 
-def _write_pairs(folder: Path, authority: Signed, names: Sequence[str], now: datetime) -> None:
-    _leaf(authority, "server", names, now).write(folder, "server")
-    _leaf(authority, "client", ["speech-gateway"], now).write(folder, "client")
+def _pairs(authority: Signed, names: Sequence[str], now: datetime) -> Files:
+    server = _leaf(authority, "server", names, now).files("server")
+    return server | _leaf(authority, "client", ["speech-gateway"], now).files("client")
 
 
 def _authority(now: datetime) -> Signed:
@@ -186,16 +186,33 @@ def _names(path: Path) -> list[str]:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         kind = x509.SubjectAlternativeName
         names = certificate.extensions.get_extension_for_class(kind).value
+    except FileNotFoundError as error:
+        raise EngineError(
+            f"{path} is not there, so that the names that it had are not known; give them with "
+            "--name"
+        ) from error
     except (OSError, ValueError, x509.ExtensionNotFound) as error:
         raise EngineError(f"{path} does not tell its names; give them with --name") from error
     return [str(name.value) for name in names]
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+def _write(folder: Path, files: Files) -> None:
+    """Write all of them or none, so that a full disk leaves no authority without its pairs."""
+    beside = {folder / name: folder / f".{name}.new" for name in files}
+    try:
+        for (content, mode), new in zip(files.values(), beside.values(), strict=True):
+            _write_whole(new, content, mode)
+    except OSError:
+        for new in beside.values():
+            new.unlink(missing_ok=True)
+        raise
+    for path, new in beside.items():
+        new.replace(path)
+
+
+def _write_whole(path: Path, content: bytes, mode: int) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)

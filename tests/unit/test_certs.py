@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import stat
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+LIMIT_BLOCKS = 4
+"""Of 512 bytes, the largest file that a shell lets a program write."""
 NAMES = ("triton.internal", "10.0.0.5", "::1")
 
 
@@ -183,3 +189,39 @@ def test_a_key_of_another_authority_signs_nothing(folder: Path, tmp_path: Path) 
 
     with pytest.raises(EngineError, match=r"ca-key.pem is not the key of ca.pem"):
         certs.rotate(folder, None, NOW)
+
+
+def test_a_disk_that_is_too_small_is_left_as_it_was(tmp_path: Path) -> None:
+    """The certificate with many names is the one that does not fit."""
+    names = [f"--name=a{number}.example" for number in range(200)]
+    command = [sys.executable, "-I", "-m", "engine", "certs", str(tmp_path / "pki"), *names]
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -f {LIMIT_BLOCKS}; exec {shlex.join(command)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "error: File too large\n")
+    assert list((tmp_path / "pki").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "server.pem is not there, so that the names that it had are not known; give them w"),
+        ("no certificate", "server.pem does not tell its names; give them with --name"),
+    ],
+)
+def test_names_that_are_not_known_are_asked_for(
+    folder: Path, content: str | None, words: str
+) -> None:
+    (folder / "server.pem").unlink()
+    if content is not None:
+        (folder / "server.pem").write_text(content, "utf-8")
+
+    with pytest.raises(EngineError, match=re.escape(words)):
+        certs.rotate(folder, None, NOW)
+    certs.rotate(folder, NAMES, NOW)
