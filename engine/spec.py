@@ -31,6 +31,7 @@ QUANTIZATIONS = {
     "fp8": "FP8",
 }
 """What TensorRT-LLM calls each quantization in the configurations that it writes (`QuantAlgo`)."""
+CALIBRATED = ("smoothquant", "fp8")
 ALPHA = 0.5
 """Of smoothquant, where none is given."""
 USED_BY = {
@@ -225,11 +226,12 @@ def _precision(spec: EngineSpec) -> Iterator[str]:
 
 
 def _calibration(spec: EngineSpec) -> Iterator[str]:
-    calibrated = spec.quantization in ("smoothquant", "fp8") or spec.kv_cache != "auto"
+    calibrated = [f"--quantization {spec.quantization}"] * (spec.quantization in CALIBRATED)
+    calibrated += [f"--kv-cache {spec.kv_cache}"] * (spec.kv_cache != "auto")
     if calibrated and not spec.calibration:
         yield (
-            "this quantization is calibrated and needs a data set of prompts followed by speech "
-            "tokens (calibration): the tool's own, English news, never touches the speech tokens"
+            f"{' with '.join(calibrated)} needs a data set of prompts followed by speech tokens: "
+            "name it with --calibration; the tool's own, English news, never touches those tokens"
         )
     if spec.calibration and not calibrated:
         yield f"nothing here is calibrated, so calibration '{spec.calibration}' has no use"

@@ -34,7 +34,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"quantization": "fp8", "kv_cache": "int8", "calibration": "speech"},
         "quantization fp8 keeps its KV cache in fp8 or auto",
     ),
-    "not calibrated": ({"quantization": "smoothquant"}, "needs a data set of prompts followed by"),
+    "not calibrated": (
+        {"quantization": "smoothquant"},
+        "--quantization smoothquant needs a data set of prompts followed by speech tokens: name i",
+    ),
+    "a cache that is not calibrated": ({"kv_cache": "int8"}, "--kv-cache int8 needs a data set of"),
+    "neither is calibrated": (
+        {"quantization": "fp8", "kv_cache": "fp8"},
+        "--quantization fp8 with --kv-cache fp8 needs a data set",
+    ),
     "calibrated for nothing": ({"calibration": "speech"}, "nothing here is calibrated"),
     "smoothquant": ({"smoothquant": 1.5}, "smoothquant is 1.5, allowed is 0 to 1"),
     "smoothquant for nothing": (
