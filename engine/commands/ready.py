@@ -28,8 +28,14 @@ def run(_: argparse.Namespace) -> None:
     if not folders:
         raise EngineError("no `serve` of this user runs on this machine")
     for folder in folders:
-        address = (folder / ADDRESS_FILE).read_text(encoding="utf-8")
-        access = LoopbackAccess.read(folder / LOOPBACK_FILE)
+        try:
+            address = (folder / ADDRESS_FILE).read_text(encoding="utf-8")
+            access = LoopbackAccess.read(folder / LOOPBACK_FILE)
+        except (FileNotFoundError, ValueError) as error:
+            raise EngineError(
+                f"Triton is not ready: its `serve` is starting, and has not written yet how it is "
+                f"reached (in {folder})"
+            ) from error
         control = TritonControl(address, access, admin_key="", metrics_address="")
         if not control.is_ready():
             raise EngineError(f"Triton at {address} is not ready: {control.last_failure}")

@@ -74,3 +74,17 @@ def test_without_a_run_there_is_nothing_ready(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr == "error: no `serve` of this user runs on this machine\n"
+
+
+@pytest.mark.parametrize("written", [None, "", "{"])
+def test_what_has_only_begun_is_not_ready(tmp_path: Path, written: str | None) -> None:
+    run = tmp_path / "speech_triton_0123abcd_"
+    run.mkdir()
+    if written is not None:
+        (run / ADDRESS_FILE).write_text("127.0.0.1:1", "utf-8")
+        (run / LOOPBACK_FILE).write_text(written, "utf-8")
+
+    done = ready(tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: Triton is not ready: its `serve` is starting")
