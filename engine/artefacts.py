@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineError
+from engine.errors import EngineError, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -227,6 +228,8 @@ def _check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+    except (FileExistsError, NotADirectoryError) as error:
+        raise EngineError(in_words(error)) from error
     except OSError as error:
         raise EngineError(
             f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
@@ -257,6 +260,10 @@ def check_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     free = shutil.disk_usage(place).free
     if free < needed_bytes:
         raise EngineError(
-            f"{purpose} needs {needed_bytes / 1e9:.1f} GB, the disk of {place} has "
-            f"{free / 1e9:.1f} GB free; make room or choose another folder"
+            f"{purpose} needs {_size(needed_bytes, math.ceil)}, the disk of {place} has "
+            f"{_size(free, math.floor)} free; make room or choose another folder"
         )
+
+
+def _size(count: int, rounded: Callable[[float], int]) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{rounded(count / 1e6)} MB"

@@ -148,7 +148,8 @@ def _listed(hub: Any, source: Source) -> Files:
     )
     wanted = {name: siblings[name] for name in names}
     if not wanted:
-        patterns = f"allow {', '.join(source.allow) or '*'}, ignore {', '.join(source.ignore)}"
+        ignored = ", ".join(source.ignore) or "none"
+        patterns = f"allow {', '.join(source.allow) or '*'}, ignore {ignored}"
         raise EngineError(f"{source.repository} has no file that the patterns leave ({patterns})")
     return Files(
         info.sha,

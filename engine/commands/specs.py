@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.commands.values import positive, refuse_unused, share
 from engine.convert import EXAMPLES, Scripts
-from engine.errors import EngineError
+from engine.errors import EngineError, in_words
 from engine.options import parse_extra
 from engine.spec import CAPABILITIES, DTYPES, IMAGES, KV_CACHES, QUANTIZATIONS, EngineSpec
 from engine.workplace import Workplace
@@ -73,7 +73,11 @@ def add_work(parser: argparse.ArgumentParser) -> None:
 
 def _folder(text: str) -> Path:
     path = Path(text)
-    if path.exists() and not path.is_dir():
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(in_words(error)) from error
+    if is_file:
         raise argparse.ArgumentTypeError(f"{text!r} is a file, where a folder is needed")
     return path
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -266,3 +268,13 @@ def test_a_full_disk_is_named_before_it_is_full(tmp_path: Path) -> None:
         check_space(tmp_path / "not" / "yet", 10**18, "the engine")
 
     assert f"the engine needs 1000000000.0 GB, the disk of {tmp_path} has " in str(caught.value)
+
+
+def test_what_is_small_is_told_in_megabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage: Any = namedtuple("usage", "total used free")  # noqa: PYI024  as shutil's own
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**10, 10**10, 2_999_999))
+
+    with pytest.raises(EngineError, match=r"the engine needs 4 MB, the disk of .+ has 2 MB free"):
+        check_space(tmp_path, 3_000_001, "the engine")

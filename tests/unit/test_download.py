@@ -175,7 +175,7 @@ def test_a_private_repository_opens_with_the_token_of_the_environment(tmp_path: 
     [
         (["nobody/nothing"], "error: nobody/nothing (revision main) is not there, or not for you"),
         (["--revision", "v9"], "(revision v9) is not there: the repository has no such revision"),
-        (["--allow", "*.gguf"], "has no file that the patterns leave (allow *.gguf"),
+        (["--allow", "*.gguf"], "has no file that the patterns leave (allow *.gguf, ignore none)"),
         (["some/b--c"], "error: some/b--c is no name of a repository: "),
         (["no-owner"], "'no-owner' is no repository; one is named owner/name"),
     ],

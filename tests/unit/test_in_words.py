@@ -55,8 +55,11 @@ def test_a_user_who_may_not_is_told_which_file() -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["render", "FILE"], "FILE cannot be written (File exists); give it to this user, or choo"),
-        (["render", "FILE/x"], "FILE/x cannot be written (Not a directory); give it to this user"),
+        (["render", "FILE"], "FILE is there already, and is no folder; remove it, or choose ano"),
+        (
+            ["render", "FILE/x"],
+            "FILE/x is a file or lies below one, where a folder is needed; chec",
+        ),
         (["fixture", "--tiny", "FILE"], "FILE is a file or lies below one, where a folder is nee"),
         (["certs", "FILE"], "FILE is there already, and is no folder; remove it, or choose anoth"),
     ],
@@ -88,6 +91,7 @@ def test_a_file_for_a_folder_is_a_sentence(
         (["all", "--work", "/x", "--smoothquant", "2"], "'2' is no number from 0 to 1"),
         (["all", "--work", "/x", "--smoothquant", "much"], "'much' is no number from 0 to 1"),
         (["serve", "--probe-timeout", "1e300"], "'1e300' is no number of seconds from 0.001 to"),
+        (["all", "--work", "x" * 300], "x: File name too long"),
         (["all", "--work", "/dev/null", "--dry-run"], "'/dev/null' is a file, where a folder is n"),
         (["download", "--work", "/x", "./here"], "'./here' is no repository; one is named owner/n"),
     ],
