@@ -65,16 +65,24 @@ def rate(chunks: list[PcmChunk], config: Any) -> int:
 
 
 def figures(heard: Heard, samples: Any, sample_rate_hz: int) -> dict[str, float]:
-    """Return what was measured of a sentence; its loudness is the power of all samples."""
+    """Return what was measured of a sentence; its loudness is the power of all samples.
+
+    Where nothing was heard there are no times.
+    """
     audio_seconds = len(samples) / sample_rate_hz
     finite = samples[np.isfinite(samples)].astype(np.float64)
     power = float(np.mean(np.square(finite))) if len(finite) else 0.0
+    found = {
+        "audio_seconds": audio_seconds,
+        "loudness_dbfs": 10 * float(np.log10(max(power, 1e-12))),
+    }
+    if audio_seconds == 0:
+        return found
     return {
         "first_audio_seconds": heard.first_seconds,
         "total_seconds": heard.total_seconds,
-        "audio_seconds": audio_seconds,
-        "real_time_factor": heard.total_seconds / audio_seconds if audio_seconds else 0.0,
-        "loudness_dbfs": 10 * float(np.log10(max(power, 1e-12))),
+        **found,
+        "real_time_factor": heard.total_seconds / audio_seconds,
     }
 
 

@@ -75,10 +75,13 @@ class Verifier:
     def verify(self, model: str, seed: int | None = None) -> Verdict:
         """Look at a model and have it speak; with a `seed` it says the same each time."""
         triton = self._ask("ServerMetadata", service_pb2.ServerMetadataRequest()).version
+        before = self._statistics()
+        if model not in before:
+            served = ", ".join(before) or "none at all"
+            raise EngineError(f"{self._address} has no model '{model}' loaded; it has {served}")
         config = self._config(model)
         if seed is not None and "seed" not in checks.named(config.input):
             raise EngineError(f"--seed {seed} has no effect: model '{model}' takes none")
-        before = self._statistics()
         heard, failure = self._hear(model, config, seed)
         samples, sample_rate_hz = heard.samples(), checks.rate(heard.chunks, config)
         figures = checks.figures(heard, samples, sample_rate_hz)
@@ -108,6 +111,10 @@ class Verifier:
 
     def _hint(self, details: str) -> str:
         """Say what gRPC does not: a server that does not take what it is shown just hangs up."""
+        if "Hostname Verification" in details:
+            return "; the name in its certificate is another one, and --tls-name says which"
+        if "unable to get local issuer" in details:
+            return "; --tls-root names the authority that signed its certificate"
         if "Socket closed" not in details:
             return ""
         what = "TLS (--tls-root)"
@@ -153,11 +160,18 @@ class Verifier:
                 if message.error_message:
                     return heard, message.error_message
                 self._take(message.infer_response, heard, started)
-        except (grpc.RpcError, ValueError) as error:
-            return heard, words_of(error) if isinstance(error, grpc.RpcError) else str(error)
+        except grpc.RpcError as error:
+            return heard, self._failure(error)
+        except ValueError as error:
+            return heard, str(error)
         finally:
             call.cancel()
         return heard, ""
+
+    def _failure(self, error: Any) -> str:
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            return words_of(error)
+        return f"it did not end within --timeout {self._timeout_seconds:g} s (DEADLINE_EXCEEDED)"
 
     def _take(self, response: Any, heard: Heard, started: float) -> None:
         heard.has_ended |= response.parameters["triton_final_response"].bool_param

@@ -145,10 +145,12 @@ def _as_json(verdict: Verdict) -> str:
 
 def _as_text(verdict: Verdict) -> str:
     figures = verdict.figures
-    timing = (
-        f"  first audio after {figures['first_audio_seconds']:.3f} s, all after "
-        f"{figures['total_seconds']:.3f} s, {figures['real_time_factor']:.3f} of its length"
-    )
+    timing = "  no audio came, so there are no times"
+    if "first_audio_seconds" in figures:
+        timing = (
+            f"  first audio after {figures['first_audio_seconds']:.3f} s, all after "
+            f"{figures['total_seconds']:.3f} s, {figures['real_time_factor']:.3f} of its length"
+        )
     lines = [
         f"{verdict.model} at {verdict.address}, Triton {verdict.triton}",
         *(f"  {'ok ' if c.passed else 'BAD'} {c.name}: {c.found}" for c in verdict.checks),

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 
 class CountingServicer(Servicer):
-    """Every stream that has ended is a success, unless `fails` says how many are not."""
+    """Every stream that has ended is a success, unless `fails` says how many are not.
+
+    `unloaded` are counted still, as of models that go between two calls.
+    """
 
     fails = 0
     counts = True
+    unloaded: tuple[str, ...] = ()
 
     async def ServerMetadata(self, _: Any, __: Any) -> Any:  # noqa: N802  gRPC's name
         return service_pb2.ServerMetadataResponse(name="triton", version="2.51.0")
@@ -25,7 +29,7 @@ class CountingServicer(Servicer):
     async def ModelStatistics(self, _: Any, __: Any) -> Any:  # noqa: N802
         answer = service_pb2.ModelStatisticsResponse()
         ended = self.seen.finished.count
-        for name in self.models:
+        for name in (*self.models, *self.unloaded):
             figures = answer.model_stats.add(name=name, version="1").inference_stats
             figures.success.count = 100 + (ended if self.counts else 0)
             figures.fail.count = min(ended, self.fails)

@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.verify import Verdict, Verifier
 from fakes.counting import CountingTriton
 from fakes.door import server_credentials
-from fakes.script import Fail, Misplaced, Script, tone, tones
+from fakes.script import Fail, Hang, Misplaced, Script, tone, tones
 from fakes.triton import FakeTriton
 from speech_wire import LoopbackAccess, PcmChunk
 
@@ -116,8 +116,32 @@ def test_a_failure_that_triton_counted_is_said_and_may_be_anothers(triton: Count
 
 
 def test_an_answer_that_is_a_refusal_is_no_silence(triton: CountingTriton) -> None:
+    triton.servicer.unloaded = ("gone",)
+
     with pytest.raises(EngineError, match="refuses ModelConfig: NOT_FOUND"):
+        Verifier(triton.address, LoopbackAccess()).verify("gone")
+
+
+def test_a_model_that_is_not_there_is_told_with_those_that_are(triton: CountingTriton) -> None:
+    with pytest.raises(EngineError, match="has no model 'nobody' loaded; it has hibari"):
         Verifier(triton.address, LoopbackAccess()).verify("nobody")
+
+
+def test_where_nothing_is_heard_there_are_no_times(
+    triton: CountingTriton, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.script = Script([Hang()])
+
+    assert main(["verify", triton.address, "--timeout", "0.2"]) == 1
+    assert main(["verify", triton.address, "--timeout", "0.2", "--json"]) == 1
+
+    text, line = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert "BAD stream: it did not end within --timeout 0.2 s (DEADLINE_EXCEEDED)" in text
+    assert text.endswith("  no audio came, so there are no times")
+    figures = json.loads(line)["figures"]
+    assert {name for name in figures if not name.startswith("requests_")} == {
+        *("audio_seconds", "loudness_dbfs"),
+    }
 
 
 @pytest.mark.parametrize("given", [["--tls-certificate", "a.pem"], ["--tls-key", "a.pem"]])
@@ -158,9 +182,9 @@ def test_wrong_files_of_tls_are_named_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("server", "given", "words"),
     [
-        ("ours", ["--tls-root", "theirs/ca.pem"], "unable to get local issuer certificate"),
+        ("ours", ["--tls-root", "theirs/ca.pem"], "; --tls-root names the authority that sig"),
         ("old", ["--tls-root", "old/ca.pem"], "certificate has expired"),
-        ("ours", ["--tls-root", "ours/ca.pem", "--tls-name", "a.b"], "Hostname Verification"),
+        ("ours", ["--tls-root", "ours/ca.pem", "--tls-name", "a.b"], "and --tls-name says which"),
         ("ours", ["--tls-root", "ours/ca.pem"], "authority that it knows (--tls-certificate)"),
         ("ours", [], "so does one that wants TLS (--tls-root)"),
     ],
