@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from engine import quiet_grpc  # noqa: F401  before whatever else imports gRPC
 from engine.commands import (
     all_steps,
     build,

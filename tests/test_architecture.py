@@ -63,6 +63,7 @@ PLACES = {
         "gateway/backend/",
         "engine/render.py",
         "engine/control.py",
+        "engine/quiet_grpc.py",
         "engine/verify.py",
         "triton/speech_backend/loopback/",
     ),
@@ -108,6 +109,7 @@ PLACES = {
     "os.environ": (
         "gateway/settings/",
         "engine/installation.py",
+        "engine/quiet_grpc.py",
         # What is deployed, and secrets that Modal gives as variables.
         "engine/modal_app.py",
         "engine/modal_server.py",

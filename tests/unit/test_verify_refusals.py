@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
+from engine import certs
 from engine.__main__ import main
 from fakes.counting import CountingTriton
+from fakes.door import server_credentials
 from fakes.script import Script, tones
+from fakes.triton import FakeTriton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,3 +156,35 @@ def test_a_seed_that_a_model_does_not_take_is_refused(
 
     assert main(["verify", triton.address, "--model", "hibari", "--seed", "5"]) == 1
     assert "--seed 5 has no effect: model 'hibari' takes none" in capsys.readouterr().err
+
+
+def test_another_authority_is_one_line(tmp_path: Path) -> None:
+    """GRPC would print what its error says a second time, with its own source's place."""
+    for name in ("ours", "theirs"):
+        certs.make(tmp_path / name, ["127.0.0.1"], datetime.now(timezone.utc))
+    root = ["--tls-root", str(tmp_path / "theirs" / "ca.pem")]
+
+    with FakeTriton(credentials=server_credentials(tmp_path / "ours")) as triton:
+        done = python("-m", "engine", "verify", triton.address, *root)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {triton.address} does not answer: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_started_prints_what_grpc_has_to_say() -> None:
+    asked = "import os, engine.__main__; print(os.environ.get('GRPC_VERBOSITY'))"
+
+    assert python("-c", asked).stdout == "None\n"
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, which has not imported gRPC yet."""
+    return subprocess.run(
+        [sys.executable, "-I", *arguments],
+        env={name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
