@@ -111,6 +111,7 @@ def _library() -> Any:
         import huggingface_hub  # noqa: PLC0415  an optional extra
         import huggingface_hub.constants  # noqa: PLC0415
         import huggingface_hub.errors  # noqa: PLC0415
+        import huggingface_hub.utils.logging  # noqa: PLC0415
     except ImportError as error:
         raise EngineError(
             f"to download needs the package {error.name}: pip install 'speech-gateway[download]'"
@@ -121,7 +122,17 @@ def _library() -> Any:
             f"a setting of the Hub's library is no number: {error}; look at "
             "HF_HUB_DOWNLOAD_TIMEOUT, HF_HUB_ETAG_TIMEOUT and the other HF_HUB_… of the environment"
         ) from error
+    own = logging.getLogger("huggingface_hub")
+    # It prints by itself what it has to say, an address with its password, too.
+    own.propagate = False
+    for handler in own.handlers:
+        handler.addFilter(_without_password)
     return huggingface_hub
+
+
+def _without_password(record: logging.LogRecord) -> bool:
+    record.msg, record.args = USERINFO.sub("//", record.getMessage()), ()
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +206,7 @@ def _explain(source: Source, error: Exception) -> str:
     """Say in a sentence what went wrong, and what to do about it."""
     name = f"{source.repository} (revision {source.revision})"
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    status = _status(error)
     if "GatedRepoError" in kinds:
         return f"{name} asks for consent: give it on its page, then set HF_TOKEN to your token"
     if "RevisionNotFoundError" in kinds:
@@ -210,6 +221,13 @@ def _explain(source: Source, error: Exception) -> str:
         "ALL_PROXY, HF_ENDPOINT, SSL_CERT_FILE), or fetch elsewhere and name the folder with "
         "--model-dir"
     )
+
+
+def _status(error: Exception) -> int | None:
+    for each in (error, _innermost(error)):
+        if (response := getattr(each, "response", None)) is not None:
+            return int(response.status_code)
+    return None
 
 
 def _reason(error: Exception, status: int | None) -> str:

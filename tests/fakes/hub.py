@@ -27,14 +27,15 @@ class FakeHub:
 
     `script[path]` is a list of where each transfer stops, in bytes; the one of `hangs_in` waits
     there. `corrupt` arrives with other content, those of `claims` are said to be so large;
-    `status` refuses all that is asked; with `token` nobody else is answered. `asked` records
-    (method, path, first byte asked for).
+    `status` refuses all that is asked, each of `busy` one question for a file; with `token` nobody
+    else is answered. `asked` records (method, path, first byte asked for).
     """
 
     files: dict[str, bytes]
     repository: str = "SparkAudio/Spark-TTS-0.5B"
     token: str | None = None
     status: int | None = None
+    busy: list[int] = field(default_factory=list)
     script: dict[str, list[int]] = field(default_factory=dict)
     corrupt: str | None = None
     claims: dict[str, int] = field(default_factory=dict)
@@ -95,6 +96,8 @@ class HubHandler(BaseHTTPRequestHandler):
             self._json(self._model_info())
         elif found["verb"] == "tree":
             self._json([self._entry(path) for path in self.fake.files])
+        elif self.fake.busy:
+            self._json({"error": "busy"}, self.fake.busy.pop(0))
         else:
             self._file(found["rest"].split("/", 1)[1])
 

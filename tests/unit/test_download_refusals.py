@@ -84,3 +84,20 @@ def test_the_hubs_password_is_not_printed(tmp_path: Path) -> None:
     assert "cannot be fetched: the Hub answered 500; " in done.stderr
     assert "PASSWORD" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_the_library_says_has_no_password_and_is_said_once(tmp_path: Path) -> None:
+    with FakeHub({"config.yaml": b"b: 2\n"}, busy=[503, 503]) as hub:
+        done = download(hub.endpoint.replace("//", "//me:PASSWORD@"), tmp_path)
+
+    assert done.returncode == 0
+    assert done.stderr.count("503 thrown while requesting HEAD http://127.0.0.1:") == 1
+    assert "PASSWORD" not in done.stderr
+
+
+def test_a_hub_that_refuses_a_file_is_told_by_its_status(tmp_path: Path) -> None:
+    with FakeHub({"config.yaml": b"b: 2\n"}, busy=[418] * 9) as hub:
+        done = download(hub, tmp_path)
+
+    assert done.returncode == 1
+    assert "cannot be fetched: the Hub answered 418; " in done.stderr
