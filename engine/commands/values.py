@@ -26,7 +26,7 @@ COLLECTOR = re.compile(r"https?://[^/\s?#]+(/\S*)?")
 
 
 def seconds(text: str) -> float:
-    """Return a time that is some whole milliseconds of Triton's, 0.001 to 2147483 (24 days)."""
+    """Return seconds that Triton can read as milliseconds: 0.001 to 2147483 (24 days)."""
     try:
         value = float(text)
     except ValueError:

@@ -179,10 +179,10 @@ def write_pruned_source(model_dir: Path) -> None:
     save_file({"model.embed_tokens.weight": rows}, model_dir / "LLM" / "model.safetensors")
 
 
-def test_a_work_folder_without_permission_is_named(builder: Builder) -> None:
+def test_a_work_folder_below_a_file_is_named(builder: Builder) -> None:
     builder.work = builder.work.parent / "machine" / "gpus" / "work"  # "gpus" is a file
 
     done = builder.run("all", "--model-dir", str(builder.model_dir))
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {builder.work}/checkpoint cannot be written (Not a dir")
+    assert done.stderr.startswith(f"error: {builder.work}/checkpoint is a file or lies below one, ")
