@@ -48,7 +48,9 @@ class BodyLimit:
         except asyncio.TimeoutError:
             error = RequestTooSlowError(f"the body did not arrive within {self._seconds:g} s")
         if body is not None:
-            await self._app(scope, _replay(body, receive), send)
+            # Nobody hears what is said to one who left in the middle of it.
+            if body["type"] != "http.disconnect":
+                await self._app(scope, _replay(body, receive), send)
             return
         response = refuse(error, scope)
         response.headers["connection"] = "close"

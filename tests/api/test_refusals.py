@@ -106,3 +106,14 @@ def test_a_path_is_cut_and_stays_in_its_line(service: RunningService) -> None:
     [line] = service.log.refusals
     assert line.isprintable()
     assert f' path="/\\nERROR x=\\"{"a" * 69}\\u2026" status=404 ' in line
+
+
+@pytest.mark.parametrize("path", [SPEECH, f"{SPEECH}/preview"])
+def test_one_who_leaves_while_he_sends_his_body_is_neither_a_refusal_nor_a_crash(
+    triton: FakeTriton, path: str
+) -> None:
+    with RunningService(triton) as service:
+        service.send(path, missing_bytes=100).close()
+        assert service.say().status_code == 200  # By then it has been seen.
+
+        assert (service.log.refusals, errors(service)) == ([], {})

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fakes.triton import FakeTriton
 
 SAID = {"model": "hibari", "input": "Hello.", "voice": "heart", "response_format": "pcm"}
+SPEECH = "/v1/audio/speech"
 CRASH_LOGGERS = ("uvicorn.error", "asyncio")
 
 
@@ -96,14 +97,18 @@ class RunningService:
 
     def say(self, **fields: Any) -> httpx.Response:
         """Ask for speech with the usual body, changed by `fields`."""
-        return self.client.post("/v1/audio/speech", json=SAID | fields)
+        return self.client.post(SPEECH, json=SAID | fields)
 
-    def send(self, **fields: Any) -> socket.socket:
-        """Ask for speech and return the connection, without waiting for an answer."""
+    def send(self, path: str = SPEECH, missing_bytes: int = 0, **fields: Any) -> socket.socket:
+        """Ask for speech and return the connection, without waiting for an answer.
+
+        The body is said to be longer than what is sent, by `missing_bytes`.
+        """
         body = json.dumps(SAID | fields).encode()
-        head = "POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        length = f"content-length: {len(body) + missing_bytes}\r\n\r\n"
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
-        connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        connection.sendall(f"{head}{length}".encode() + body)
         return connection
 
     def samples(self) -> list[Sample]:
