@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gateway.speech.deadline import timeout
 from gateway.speech.flag import Flag
 from gateway.speech.types import SAMPLE_RATE_HZ
 
@@ -52,7 +51,8 @@ class Ahead:
         self._has_room.set()
         self._is_heard = Flag()
         self._has_some = Flag()
-        self._has_ended = Flag()
+        self._is_due = Flag()
+        self._has_ended = False
 
     async def put(self, item: SegmentChunk) -> None:
         """Add a chunk once there is room; return once the first is with the listener.
@@ -67,8 +67,9 @@ class Ahead:
 
     def end(self) -> None:
         """Say that no more will come."""
-        self._has_ended.set()
+        self._has_ended = True
         self._has_some.set()
+        self._is_due.set()
 
     async def take(self) -> SegmentChunk | None:
         """Return what has come, up to the next segment, or None after the end."""
@@ -81,7 +82,7 @@ class Ahead:
         while self._chunks and _goes_on(parts[0], self._chunks[0]) and seconds < MAX_PACKET_SECONDS:
             parts.append(self._pop())
             seconds += parts[-1].seconds
-        if not (self._chunks or self._has_ended.is_set()):
+        if not (self._chunks or self._has_ended):
             self._has_some.clear()
         return _joined(parts)
 
@@ -92,12 +93,15 @@ class Ahead:
 
     async def _gather(self) -> None:
         seconds = self._next_at_seconds - self._loop.time()
-        if seconds > 0 and not self._has_ended.is_set():
-            try:
-                async with timeout(seconds):
-                    await self._has_ended.wait()
-            except asyncio.TimeoutError:
-                pass
+        if seconds <= 0 or self._has_ended:
+            return
+        # An alarm, since a timeout of Python 3.10 may take a cancel in the same turn for its own.
+        self._is_due.clear()
+        alarm = self._loop.call_later(seconds, self._is_due.set)
+        try:
+            await self._is_due.wait()
+        finally:
+            alarm.cancel()
 
     def _pop(self) -> SegmentChunk:
         item = self._chunks.popleft()

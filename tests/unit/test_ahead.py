@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from fakes.clock import in_virtual_time
 from gateway.speech.ahead import MAX_PACKET_SECONDS, Ahead, SegmentChunk
 from speech_wire import PcmChunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -97,3 +102,21 @@ async def test_a_packet_has_a_second_of_sound_and_not_much_more() -> None:
 
     assert taken is not None
     assert taken.seconds == MAX_PACKET_SECONDS
+
+
+@pytest.mark.parametrize("is_planned_before", [True, False])
+def test_one_who_is_cancelled_just_when_the_wait_is_over_ends(*, is_planned_before: bool) -> None:
+    """As when a listener leaves then: a timeout of Python 3.10 would swallow it."""
+
+    async def is_cancelled(clock: Callable[[], float]) -> bool:
+        ahead = await ahead_after_the_first(gather_seconds=1.0)
+        over_at_seconds = clock() + 1.0
+        await ahead.put(chunk(1.0))
+        taking = asyncio.ensure_future(ahead.take())
+        if not is_planned_before:
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(over_at_seconds, taking.cancel)
+        await asyncio.wait({taking})
+        return taking.cancelled()
+
+    assert in_virtual_time(is_cancelled)
