@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from speech_wire import PcmChunk, SynthesisRequest
 
 
+class Calls:
+    """How many calls a Triton has, over all connections to it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Replica:
     """A Triton. Make it inside the running event loop; raises MisconfiguredError.
 
@@ -63,7 +70,9 @@ class Replica:
         self.name = address.id
         self.capacity = address.capacity
         self.health = health
-        self.in_flight = 0
+        self.calls = Calls()
+        """Of another, too, where this is a new connection to its Triton."""
+        self._own_calls = 0
         self.contracts: dict[str, ModelContract] = {}
         self.unready: dict[str, SpeechError] = {}
         self._models: Sequence[str] = settings.models
@@ -86,15 +95,22 @@ class Replica:
         """What it should have of its part of the load."""
         return self.health.share
 
+    @property
+    def in_flight(self) -> int:
+        """Calls that its Triton has."""
+        return self.calls.count
+
     def begin(self) -> None:
         """Count a call as in flight."""
-        self.in_flight += 1
+        self.calls.count += 1
+        self._own_calls += 1
         self._is_idle.clear()
 
     def end(self) -> None:
         """Count it no longer."""
-        self.in_flight -= 1
-        if not self.in_flight:
+        self.calls.count -= 1
+        self._own_calls -= 1
+        if not self._own_calls:
             self._is_idle.set()
 
     async def stream(
@@ -246,7 +262,7 @@ class Replica:
             tls=self.address.tls,
             state=self.health.state,
             state_seconds=self.health.state_seconds,
-            in_flight=self.in_flight,
+            in_flight=self._own_calls,
             capacity=self.capacity,
             ejections=self.health.ejections,
             last_error=self.health.last_error,

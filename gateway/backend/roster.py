@@ -226,6 +226,8 @@ class Roster:
         """Have one with the new certificates take its place; False where they do not work."""
         health = replica.health.renewed()
         renewed = Replica(replica.address, self._settings, self._security, self._limits, health)
+        # The Triton takes no more of them because of a new connection.
+        renewed.calls = replica.calls
         try:
             await asyncio.wait({self.probe(renewed)})
             if health.answers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,17 @@ def wait(is_so: Callable[[], object]) -> None:
         assert time.monotonic() < until
 
 
+def rows(service: RunningService) -> list[dict[str, Any]]:
+    """Return what is told of all connections, those that are leaving last."""
+    told: list[dict[str, Any]] = service.client.get("/v1/replicas").json()["replicas"]
+    return told
+
+
+def is_renewed(service: RunningService, relay: Relay, taken: int) -> bool:
+    """Return whether that many connections have been made, and all are closed but two."""
+    return (relay.taken, relay.connections, len(rows(service))) == (taken, 2, 2)
+
+
 def last_error(service: RunningService, address: str) -> str:
     return str(service.replicas()[address]["last_error"])
 
@@ -81,10 +93,35 @@ def test_a_new_pair_is_taken_up_and_what_runs_is_finished(ours: Path) -> None:
             gate.open()
             heard += sum(len(piece) for piece in pieces)
         wait(lambda: relay.connections == 1)
-        states = [one["state"] for one in service.client.get("/v1/replicas").json()["replicas"]]
+        states = [row["state"] for row in rows(service)]
 
     assert heard == 2 * 2 * 2400
     assert states == ["ready"]
+
+
+def test_a_new_pair_gives_a_triton_no_more_streams_than_it_takes(ours: Path) -> None:
+    """However often it is renewed: what it had goes on behind the old connections."""
+    gate = Gate()
+    limits = {"replica_max_streams": 1, "admission_wait_seconds": 0.05}
+    with (
+        mutual(ours, Script([tone(), gate, tone()])) as triton,
+        Relay(triton.address) as relay,
+        RunningService(relay.address, **settings(ours) | limits) as service,
+        service.client.stream("POST", "/v1/audio/speech", json=SAID) as response,
+    ):
+        statuses = []
+        for taken in (2, 3):
+            certs.rotate(ours, None, NOW)
+            wait(partial(is_renewed, service, relay, taken))
+            statuses.append(service.say().status_code)
+        told = [row["in_flight"] for row in rows(service)]
+        gate.open()
+        response.read()
+        wait(lambda: relay.connections == 1)
+        statuses.append(service.say().status_code)
+
+    assert statuses == [429, 429, 200]
+    assert told == [0, 1]  # The whole, where they are added up.
 
 
 def test_another_authority_is_taken_up(ours: Path, theirs: Path) -> None:
