@@ -231,6 +231,7 @@ class Roster:
         try:
             await asyncio.wait({self.probe(renewed)})
             if health.answers:
+                health.last_error = ""
                 self._remove(replica)
                 self._enter(renewed)
             elif replica.health.answers:

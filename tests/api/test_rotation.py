@@ -168,9 +168,10 @@ def test_what_is_half_written_changes_nothing_and_is_told(
         (ours / name).write_text(good, "utf-8")
         certs.rotate(ours, None, NOW)
         wait(lambda: relay.taken > connections)
-        service.wait_state(relay.address, "ready")
+        wait(lambda: last_error(service, relay.address) == "")
+        after = service.replicas()[relay.address]["state"]
 
-    assert state == "ready"
+    assert (state, after) == ("ready", "ready")
     assert connections == 1
 
 
