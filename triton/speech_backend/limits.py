@@ -9,6 +9,9 @@ from speech_backend.serving import InvalidInputError
 if TYPE_CHECKING:
     from speech_wire import GenerationRequest
 
+MAX_FIRST_IDS = 1000
+"""No first sound is made of more: a window has up to 512, and a new voice comes before."""
+
 
 def check_generation(request: GenerationRequest, vocabulary: int, room: int) -> None:
     """Raise InvalidInputError for what cannot be asked.
@@ -21,6 +24,10 @@ def check_generation(request: GenerationRequest, vocabulary: int, room: int) -> 
         raise InvalidInputError(
             f"request_output_len is {request.max_new_tokens}, at least 1; after {length} input_ids "
             f"there is room for {max(0, room - length)}"
+        )
+    if not 0 <= request.first_ids <= MAX_FIRST_IDS:
+        raise InvalidInputError(
+            f"first_ids is {request.first_ids}; allowed are 0 to {MAX_FIRST_IDS}"
         )
     if not (request.temperature > 0 and request.top_k >= 0 and 0 <= request.top_p <= 1):
         raise InvalidInputError(

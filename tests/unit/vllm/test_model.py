@@ -100,13 +100,32 @@ async def test_the_first_message_has_what_the_first_sound_is_made_of() -> None:
     waits.clear()
     asked = request(count=10, first_ids=7)
     groups = [new.ids.tolist() async for new in model.generate(asked)]
+    waits_for_seven, waits = waits, []
     short = [new.ids.tolist() async for new in model.generate(request(count=3, first_ids=7))]
     await model.live.close()
 
     assert len(groups[0]) == 7
     assert [i for group in groups for i in group] == expected(asked)
     assert short == [expected(request(count=3))]
-    assert waits[:3] == [0.005, 0.004, 0.003]
+    assert waits_for_seven[:3] == [0.005, 0.004, 0.003]
+    assert waits == [0.001, 0.0]  # As many as it may write.
+
+
+async def test_the_end_before_the_first_sound_is_seen_soon() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0)
+
+    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    await model.live.open()
+    waits.clear()
+    written_ids = await whole(model, request(count=90, first_ids=84))
+    await model.live.close()
+
+    assert len(written_ids) == 90
+    assert max(waits[:83]) == 0.02
 
 
 async def test_without_streaming_all_comes_in_one_answer(model: VllmModel) -> None:
@@ -149,6 +168,8 @@ def test_requests_are_asked_in_vllms_words(given: Any, wanted: dict[str, Any]) -
         ({"last": VOCABULARY}, "input_ids are 1 to 1000; allowed are 0 to 999"),
         ({"allowed_ids": ((0, VOCABULARY),)}, "allowed_ids hold 0 to 1000; allowed are 0 to 999"),
         ({"allowed_ids": ((5, 4),)}, "allowed_ids hold 5 to 4"),
+        ({"first_ids": -1}, "first_ids is -1; allowed are 0 to 1000"),
+        ({"first_ids": 1001}, "first_ids is 1001; allowed are 0 to 1000"),
         ({"top_k": 5, "temperature": 2.5}, r"temperature must be in \[0, 2\], got 2.5"),
         ({"min_new_tokens": 21}, "min_tokens must be less than or equal to max_tokens=20"),
         ({"input_ids": np.array([VOCABULARY - 1], np.int32)}, "vLLM does not take this one"),

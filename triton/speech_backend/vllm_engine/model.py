@@ -16,7 +16,7 @@ from speech_backend.limits import check_generation
 from speech_backend.serving import InvalidInputError
 from speech_backend.vllm_engine.figures import Figures
 from speech_backend.vllm_engine.live import EngineDownError, LiveEngine
-from speech_backend.vllm_engine.pace import FASTEST_STEP_SECONDS, Pacer
+from speech_backend.vllm_engine.pace import FASTEST_STEP_SECONDS, MAX_GATHER_SECONDS, Pacer
 from speech_backend.vllm_engine.start import EngineDeadError, sampling_params, start_engine
 from speech_wire import GenerationRequest, NewIds
 
@@ -81,7 +81,8 @@ class VllmModel:
         prompt = {"type": "token", "prompt_token_ids": request.input_ids.tolist()}
         outputs = engine.generate(prompt, sampling_params(request), next(self._names))
         ids: list[int] = []
-        with self._pacer.request(request.first_ids) as pace:
+        first_ids = min(request.first_ids, request.max_new_tokens)
+        with self._pacer.request(first_ids) as pace:
             async with aclosing(outputs):
                 async for output in outputs:
                     (written,) = output.outputs
@@ -90,7 +91,8 @@ class VllmModel:
                     ids += written.token_ids
                     # What is written in a pause, vLLM hands over together.
                     if not output.finished and (missing := pace.missing(len(ids))):
-                        await self._sleep((missing - 1) * FASTEST_STEP_SECONDS)
+                        shortest = (missing - 1) * FASTEST_STEP_SECONDS
+                        await self._sleep(min(shortest, MAX_GATHER_SECONDS))
                         continue
                     if ids:
                         yield NewIds(np.array(ids, np.int32))

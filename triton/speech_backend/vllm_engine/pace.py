@@ -21,6 +21,9 @@ new voice is 39 ids, the front's first chunk 25, and its window looks 67 ahead."
 FASTEST_STEP_SECONDS = 0.001
 """Fewer than these lie between two ids on no GPU that was measured."""
 
+MAX_GATHER_SECONDS = 0.02
+"""Longest pause before the first message: the end of a short text is seen as much later."""
+
 MESSAGES_PER_SECOND = 1000
 """For those who wait for their first sound together, and as many for all others. Reading 4 000 a
 second takes two cores of the front; sending one takes 0.3 ms here."""
