@@ -114,3 +114,21 @@ def test_windows_of_unequal_lengths_sound_as_each_does_alone(tiny_folder: Path) 
         [alone] = vocoder.decode([each])
         assert answer["waveform"].shape == alone["waveform"].shape == (1, 320 * each["length"][0])
         np.testing.assert_allclose(answer["waveform"], alone["waveform"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ((0, 1), "length is 1, of 0 semantic tokens; from 1 to all of them are allowed"),
+        ((48, 57), "length is 57, of 48 semantic tokens"),
+        ((48, 0), "length is 0, of 48 semantic tokens"),
+    ],
+)
+def test_a_length_is_of_its_own_tokens_whatever_they_are_padded_to(
+    tiny_folder: Path, wrong: tuple[int, int], words: str
+) -> None:
+    vocoder = Vocoder(tiny_folder.parent)
+
+    for others in ([window(96, 96)], []):
+        with pytest.raises(ValueError, match=words):
+            vocoder.decode([window(*wrong), *others])

@@ -67,6 +67,8 @@ class Vocoder:
         Windows that share a batch are padded to one length; what a window sounds like does not
         depend on the others. Raises ValueError for tokens or lengths that cannot be.
         """
+        for window in windows:
+            _check_length(window)
         order = sorted(range(len(windows)), key=lambda number: _tokens(windows[number]))
         answers: dict[int, Tensors] = {}
         for part in cheapest_batches([_tokens(windows[number]) for number in order]):
@@ -94,6 +96,15 @@ class Vocoder:
 
 def _tokens(window: Tensors) -> int:
     return len(window["semantic_tokens"])
+
+
+def _check_length(window: Tensors) -> None:
+    # Later a window may be padded with tokens that are not its own.
+    length, tokens = int(window["length"][0]), _tokens(window)
+    if not 1 <= length <= tokens:
+        raise ValueError(
+            f"length is {length}, of {tokens} semantic tokens; from 1 to all of them are allowed"
+        )
 
 
 def _silence(length: int) -> Tensors:
