@@ -6,10 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     from uvicorn import Config
+    from uvicorn._types import ASGI3Application
     from uvicorn.server import ServerState
 
 MAX_HEAD_BYTES = 65_536
@@ -46,7 +47,7 @@ class FirstHead(asyncio.Protocol):
         if end < 0 and len(self._head) < MAX_HEAD_BYTES:
             return
         self._connections.discard(self)
-        kind = H11Protocol if needs_h11(self._head[:end]) else HttpToolsProtocol
+        kind = H11Protocol if needs_h11(self._head[:end]) else HttpTools
         protocol = kind(*self._service)
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -59,6 +60,23 @@ class FirstHead(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close: nothing has been asked yet."""
         self._transport.close()
+
+
+class HttpTools(HttpToolsProtocol):
+    """Tells the request that is answered that its client has left: uvicorn tells the last alone."""
+
+    _answered: RequestResponseCycle | None = None
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let it end; those that wait behind it never begin."""
+        super().connection_lost(exc)
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
 
 
 def needs_h11(head: bytes) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fakes.service import RunningService
+from fakes.script import Gate, Hang, Script, tone
+from fakes.service import RunningService, assert_ended
 from gateway.http_parser import MAX_HEAD_BYTES, needs_h11
 
 if TYPE_CHECKING:
@@ -61,3 +62,16 @@ def test_who_has_asked_nothing_does_not_hold_up_the_end(triton: FakeTriton) -> N
 
     with connection:
         assert read_all(connection) == b""
+
+
+def test_one_who_asks_twice_at_once_and_leaves_is_seen_to_leave(triton: FakeTriton) -> None:
+    """His second request waits for the first, which is the one that must end."""
+    gate = Gate()
+    triton.script = Script([gate, *[tone(24_000)] * 4, Hang()])
+    with RunningService(triton) as service:
+        connection = service.send(times=2)
+        assert triton.seen.started.wait(1)
+        connection.close()
+        gate.open()
+
+        assert_ended(service, triton, cancelled=1)

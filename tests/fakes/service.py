@@ -99,7 +99,9 @@ class RunningService:
         """Ask for speech with the usual body, changed by `fields`."""
         return self.client.post(SPEECH, json=SAID | fields)
 
-    def send(self, path: str = SPEECH, missing_bytes: int = 0, **fields: Any) -> socket.socket:
+    def send(
+        self, path: str = SPEECH, missing_bytes: int = 0, times: int = 1, **fields: Any
+    ) -> socket.socket:
         """Ask for speech and return the connection, without waiting for an answer.
 
         The body is said to be longer than what is sent, by `missing_bytes`.
@@ -108,7 +110,7 @@ class RunningService:
         head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
         length = f"content-length: {len(body) + missing_bytes}\r\n\r\n"
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
-        connection.sendall(f"{head}{length}".encode() + body)
+        connection.sendall((f"{head}{length}".encode() + body) * times)
         return connection
 
     def samples(self) -> list[Sample]:
