@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.access import Access
@@ -36,7 +36,6 @@ EXIT_GRACE_SECONDS = 2.0
 """Triton's own exit timeout comes first."""
 KEPT_LINES = 200
 LOOPBACK_FILE = "loopback.json"
-ADDRESS_FILE = "grpc_address"
 RESTRICTED = "model-repository,shared-memory,trace,logging"
 
 # On a machine without a GPU Triton complains about what it does not need.
@@ -126,8 +125,8 @@ class TritonServer:
         self._listen = listen
         self._command = [str(installation.program), *installation.flags]
         self._command += self._flags(repository, run.region_prefix)
-        loopback.write(run.folder / LOOPBACK_FILE)
-        (run.folder / ADDRESS_FILE).write_text(listen.grpc_address(), encoding="utf-8")
+        # A repository may have been rendered for another address, and the secret is for this one.
+        replace(loopback, address=listen.grpc_address()).write(run.folder / LOOPBACK_FILE)
         self._environment = installation.environment | {
             LOOPBACK_VARIABLE: str(run.folder / LOOPBACK_FILE)
         }

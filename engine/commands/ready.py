@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from engine import runs
 from engine.control import TritonControl
 from engine.errors import EngineError
-from engine.server import ADDRESS_FILE, LOOPBACK_FILE
+from engine.server import LOOPBACK_FILE
 from speech_wire import LoopbackAccess
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def run(_: argparse.Namespace) -> None:
         raise EngineError("no `serve` of this user runs on this machine")
     for folder in folders:
         try:
-            address = (folder / ADDRESS_FILE).read_text(encoding="utf-8")
             access = LoopbackAccess.read(folder / LOOPBACK_FILE)
         except (FileNotFoundError, ValueError) as error:
             raise EngineError(
                 f"Triton is not ready: its `serve` is starting, and has not written yet how it is "
                 f"reached (in {folder})"
             ) from error
+        address = access.address or ""
         control = TritonControl(address, access, admin_key="", metrics_address="")
         if not control.is_ready():
             raise EngineError(f"Triton at {address} is not ready: {control.last_failure}")

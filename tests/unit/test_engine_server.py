@@ -188,7 +188,8 @@ def test_a_secret_is_a_flag_for_triton_and_a_private_file_for_its_models(tmp_pat
     """A model cannot be told in its configuration, which any caller may ask Triton for."""
     secret = "0123456789abcdef"  # noqa: S105  a test's
     script = f'printf "%s\\n" "$@" > "{tmp_path}/arguments"; env > "{tmp_path}/environment"; exit 1'
-    server = triton(tmp_path, script, conduct=Conduct(Access(secret=secret)))
+    listen = Listen(HOST, free_port(), free_port(), HOST)
+    server = triton(tmp_path, script, listen, Conduct(Access(secret=secret)))
 
     with pytest.raises(EngineError):
         server.start(timeout_seconds=30)
@@ -201,7 +202,9 @@ def test_a_secret_is_a_flag_for_triton_and_a_private_file_for_its_models(tmp_pat
     (line,) = [text for text in environment.splitlines() if text.startswith(LOOPBACK_VARIABLE)]
     path = Path(line.split("=", 1)[1])
     assert path.stat().st_mode & 0o077 == 0
-    assert LoopbackAccess.read(path).metadata() == (("triton-grpc-protocol-speech", secret),)
+    access = LoopbackAccess.read(path)
+    assert access.address == listen.grpc_address()
+    assert access.metadata() == (("triton-grpc-protocol-speech", secret),)
 
 
 def test_stop_before_start_is_harmless(tmp_path: Path) -> None:

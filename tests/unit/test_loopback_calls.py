@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 import grpc
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from fakes.script import Abort
 from fakes.stages import Behaviour, FakeStages, Pause
 from speech_backend.loopback import LoopbackStages, Patience, StageError
 from speech_backend.serving import InvalidInputError
-from speech_wire import INVALID_INPUT
+from speech_wire import INVALID_INPUT, LoopbackAccess
 
 WINDOW = np.array([4, 5, 0], np.int32)
 VOICE = np.arange(32, dtype=np.int32)
@@ -52,6 +54,18 @@ def test_a_recording_is_tokenised_in_upstreams_types(
     assert (tokens.global_tokens.dtype, tokens.semantic_tokens.dtype) == (np.int32, np.int32)
     np.testing.assert_array_equal(tokens.global_tokens, VOICE)
     assert tokens.semantic_tokens.tolist() == [0, 1, 2]
+
+
+def test_a_secret_goes_to_its_own_server_whatever_the_repository_was_rendered_for(
+    far: FakeStages,
+) -> None:
+    far.behaviour = Behaviour(answer={"waveform": np.zeros(640, np.float32)})
+    access = LoopbackAccess(headers={"triton-grpc-protocol-speech": "s"}, address=far.address)
+    with FakeStages() as other, closing(LoopbackStages(other.address, access=access)) as stages:
+        stages.decode_window(WINDOW, 2, VOICE)
+
+        assert other.requests == []
+    assert len(far.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
 from engine import certs
-from engine.server import ADDRESS_FILE, LOOPBACK_FILE
+from engine.server import LOOPBACK_FILE
 from fakes.door import server_credentials
 from fakes.triton import FakeTriton
 from speech_wire import LoopbackAccess
@@ -47,8 +48,7 @@ def ready(folder: Path) -> subprocess.CompletedProcess[str]:
 def write_run(folder: Path, address: str, access: LoopbackAccess) -> None:
     run = folder / "speech_triton_0123abcd_"
     run.mkdir()
-    (run / ADDRESS_FILE).write_text(address, encoding="utf-8")
-    access.write(run / LOOPBACK_FILE)
+    replace(access, address=address).write(run / LOOPBACK_FILE)
 
 
 def test_a_triton_with_tls_is_asked_by_tls(far: FakeTriton, pki: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a model reaches the gRPC of the Triton that it runs in, beyond its address."""
+"""How a model reaches the gRPC of the Triton that it runs in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOPBACK_VARIABLE = "TRITON_LOOPBACK_FILE"
-"""The environment variable of a Triton that names the file, if its port asks for more than a call.
+"""The environment variable of a Triton that names the file: its port, and what that asks for.
 
 A model's configuration would be the wrong place: whoever may ask Triton for it can read it.
 """
@@ -24,6 +24,8 @@ class LoopbackAccess:
 
     Without `root` the port has no TLS, an empty one stands for the system's authorities; `name` is
     what the server's certificate says, where the address is not it; `headers` go with every call.
+    `address` (host:port) is where that Triton listens, whatever the model's configuration says: the
+    headers are a secret that must not go to another server. None where it is not known here.
     """
 
     root: str | None = None
@@ -31,6 +33,7 @@ class LoopbackAccess:
     key: str | None = None
     name: str | None = None
     headers: Mapping[str, str] | None = None
+    address: str | None = None
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the headers as gRPC takes them."""

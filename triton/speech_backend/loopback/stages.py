@@ -37,10 +37,11 @@ class StageNames:
 
 
 class LoopbackStages:
-    """The stages as models of the Triton at `address` (host:port). Any number of threads.
+    """The stages as models of the Triton at `address` (host:port), or where `access` says.
 
-    The models are asked for when they are first needed: while Triton loads this one, its gRPC
-    port is not open yet. Raises StageError, and InvalidInputError where a stage blames the caller.
+    Any number of threads. The models are asked for when they are first needed: while Triton loads
+    this one, its gRPC port is not open yet. Raises StageError, and InvalidInputError where a stage
+    blames the caller.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LoopbackStages:
         self._patience = patience or Patience()
         self._clock = clock
         access = access or LoopbackAccess()
-        self._channel = open_channel(address, access)
+        self._channel = open_channel(access.address or address, access)
         self._metadata = access.metadata()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._lock = threading.Lock()
