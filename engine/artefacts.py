@@ -8,7 +8,6 @@ writer that can go on with what an earlier one has left, a download, always has 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import math
@@ -21,73 +20,18 @@ from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, in_words
+from engine.fingerprints import MANIFEST, fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-MANIFEST = "manifest.json"
 RANDOM_BYTES = 4
-EDGE_BYTES = 2**20
-"""Of a file of more than twice this size only the first and the last MiB are read, besides its
-size: 4 GB of weights are checked in milliseconds, and what breaks off or is swapped is seen. A
-bit that turned over in the middle is not."""
-READ_BYTES = 2**22
 REMEDY = "remove it and run this again"
+UNFINISHED = ".unfinished"
+"""Names, a line each, the folders beside it that belong together and are not all there yet."""
 
 log = logging.getLogger(__name__)
-
-
-def fingerprint(path: Path) -> dict[str, Any]:
-    """Return size in bytes and SHA-256 of a file, of its two ends if it is large."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= 2 * EDGE_BYTES:
-            data = file.read()
-        else:
-            data = file.read(EDGE_BYTES)
-            file.seek(-EDGE_BYTES, os.SEEK_END)
-            data += file.read(EDGE_BYTES)
-    return {"bytes": size, "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def fingerprints(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return those of all files below `folder`, by path; hidden ones and the manifest are none."""
-    return {name: fingerprint(path) for name, path in _files(folder)}
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder)
-        if not any(part.startswith(".") for part in name.parts) and str(name) != MANIFEST:
-            yield str(name), path
-
-
-def digest(folder: Path) -> str:
-    """Return what tells the files that a step made from others, 12 hexadecimal digits."""
-    return _short(fingerprints(folder))
-
-
-def digest_whole(folder: Path) -> str:
-    """Return what tells the files below `folder` from any others, 12 hexadecimal digits.
-
-    Fine-tuned weights can have the ends of those that they come from, so that each byte is read:
-    2 GB take seconds.
-    """
-    return _short({name: sha256(path) for name, path in _files(folder)})
-
-
-def _short(files: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def sha256(path: Path) -> str:
-    """Return that of a whole file, in hexadecimal digits."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while data := file.read(READ_BYTES):
-            found.update(data)
-    return found.hexdigest()
 
 
 def read_manifest(folder: Path, made_by: str = "the step before") -> dict[str, Any]:
@@ -163,7 +107,7 @@ def make(
     writer gets what an earlier one has left. One process at a time: others wait.
     """
     _check_writable(folder.parent)
-    with _alone(folder):
+    with _alone(folder, _lock_beside(folder)):
         if folder.exists():
             manifest = read_manifest(folder)
             if manifest.get("made_of") != json.loads(json.dumps(made_of)):
@@ -188,7 +132,7 @@ def make(
 def replace(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew, whatever is there; one process at a time."""
     _check_writable(folder.parent)
-    with _alone(folder):
+    with _alone(folder, _lock_beside(folder)):
         _remove_left(folder)
         swap(folder, write)
 
@@ -198,6 +142,55 @@ def swap(folder: Path, write: Callable[[Path], object]) -> None:
     _check_writable(folder.parent)
     part = _fresh(folder)
     write(part)
+    _put(part, folder)
+
+
+def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
+    """Have each of `writers` make the folder of its name in `folder`, all of them or none.
+
+    All are written beside before one is renamed. Who is killed between two renames leaves the
+    names in a file, `unfinished` has them, until all of them have been made again.
+    """
+    _check_writable(folder)
+    with _alone(folder, os.open(folder, os.O_RDONLY)):
+        for name in writers:
+            _remove_left(folder / name)
+        parts: dict[str, Path] = {}
+        try:
+            for name, write in writers.items():
+                parts[name] = _fresh(folder / name)
+                write(parts[name])
+        except BaseException:
+            for part in parts.values():
+                shutil.rmtree(part, ignore_errors=True)
+            raise
+        before = unfinished(folder)
+        _note_unfinished(folder, {*before, *writers})
+        for name, part in parts.items():
+            _put(part, folder / name)
+        _note_unfinished(folder, {name for name in before if (folder / name).exists()} - {*writers})
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Return the names in `folder` that a killed `swap_together` has left half old, half new."""
+    try:
+        return (folder / UNFINISHED).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _note_unfinished(folder: Path, names: set[str]) -> None:
+    path = folder / UNFINISHED
+    if not names:
+        path.unlink(missing_ok=True)
+        return
+    # Renamed as well: a disk that is full would leave it empty.
+    part = path.with_suffix(".part")
+    part.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
+    part.rename(path)
+
+
+def _put(part: Path, folder: Path) -> None:
     if not folder.exists():
         part.rename(folder)
         return
@@ -237,10 +230,13 @@ def _check_writable(folder: Path) -> None:
         ) from error
 
 
+def _lock_beside(folder: Path) -> int:
+    return os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path, lock: int) -> Iterator[None]:
     # The kernel frees the lock when its holder dies.
-    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import check_space, digest, make, read_manifest
+from engine.artefacts import check_space, make, read_manifest
 from engine.convert import check_version
 from engine.errors import EngineError
+from engine.fingerprints import digest
 from engine.gpu import check_gpu, is_named
 from engine.options import extra_arguments
 from engine.tool import run_tool

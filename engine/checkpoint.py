@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from engine.artefacts import MANIFEST, check_manifest
+from engine.artefacts import check_manifest
 from engine.errors import EngineError
+from engine.fingerprints import MANIFEST
 from engine.vocabulary import read_json, read_vocabulary
 from engine.weights import check_weights, read_header
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import check_space, digest_whole, make
+from engine.artefacts import check_space, make
 from engine.checkpoint import check_language_model
 from engine.errors import EngineError
+from engine.fingerprints import digest_whole
 from engine.options import extra_arguments
 from engine.pruned_head import prune_head
 from engine.spec import release_of

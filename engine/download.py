@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import check_space, make, sha256
+from engine.artefacts import check_space, make
 from engine.errors import EngineError
+from engine.fingerprints import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
-from engine.artefacts import swap
+from engine.artefacts import swap_together, unfinished
 from engine.errors import EngineError
 from engine.tensorrtllm import BACKEND
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from speech_wire import ModelSpec, TensorSpec
 
 CONFIG = "config.pbtxt"
@@ -73,12 +75,29 @@ def _tensor(spec: TensorSpec) -> dict[str, object]:
     return {"name": spec.name, "data_type": TRITON_TYPES[spec.dtype], "dims": spec.shape}
 
 
-def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path:
-    """Write `<repository>/<name>/` with config.pbtxt and version 1 of `source` (a model.py).
+def render_specs(specs: Sequence[ModelSpec], repository: Path) -> list[Path]:
+    """Write the models with our own sources, all of them or none; return their folders."""
+    own = [model_source(spec.name) if spec.backend == "python" else None for spec in specs]
+    return render_models(zip(specs, own, strict=True), repository)
 
-    A model that its backend runs without a source of ours has none. It is written beside and
-    renamed, so that a server never sees half a model.
+
+def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path:
+    """Write one model, see `render_models`."""
+    return render_models([(spec, source)], repository)[0]
+
+
+def render_models(models: Iterable[tuple[ModelSpec, Path | None]], repository: Path) -> list[Path]:
+    """Write `<repository>/<name>/` with config.pbtxt and version 1 of its source (a model.py).
+
+    A model that its backend runs without a source of ours has none. All are written beside and
+    then renamed, so that a server sees neither half a model nor half of those that belong together.
     """
+    writers = {spec.name: _writer(spec, source, repository) for spec, source in models}
+    swap_together(repository, writers)
+    return [repository / name for name in writers]
+
+
+def _writer(spec: ModelSpec, source: Path | None, repository: Path) -> Callable[[Path], None]:
     if source is not None and not source.is_file():
         raise EngineError(f"model '{spec.name}' has no source at {source}")
     folder = repository / spec.name
@@ -94,18 +113,22 @@ def render_model(spec: ModelSpec, source: Path | None, repository: Path) -> Path
             shutil.copyfile(source, part / "1" / "model.py")
         (part / CONFIG).write_text(text, encoding="utf-8")
 
-    swap(folder, write)
-    return folder
+    return write
 
 
 def rendered_models(repository: Path) -> list[str]:
-    """Return the models of a repository; raises EngineError where there is none.
+    """Return the models of a repository; raises EngineError where it has none, or half of some.
 
     Hidden folders are what a run that was killed has left.
     """
     models = sorted(path.parent.name for path in repository.glob(f"[!.]*/{CONFIG}"))
     if not models:
         raise EngineError(f"{repository} is no model repository: it has no MODEL/{CONFIG}")
+    if names := unfinished(repository):
+        raise EngineError(
+            f"{repository} was rendered half: {', '.join(names)} belong together, and some are "
+            "older than others; render them again"
+        )
     return models
 
 

@@ -12,8 +12,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import MANIFEST, check_manifest
+from engine.artefacts import check_manifest
 from engine.errors import EngineError
+from engine.fingerprints import MANIFEST
 from engine.spec import IMAGES, release_of
 from engine.vocabulary import read_json
 from speech_wire import GENERATION_INPUTS, GENERATION_OUTPUTS, ModelSpec, Queue, TensorSpec

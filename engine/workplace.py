@@ -6,11 +6,12 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from engine.artefacts import digest_whole, read_manifest
+from engine.artefacts import read_manifest
 from engine.build import build
 from engine.checkpoint import check_checkpoint
 from engine.convert import Scripts, convert, prune
 from engine.download import SPARK_TTS_FILES, Source, download
+from engine.fingerprints import digest_whole
 from engine.spec import MODEL
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from engine.convert import check_version, convert_command
 from engine.download import SPARK_TTS_FILES
 from engine.errors import EngineError
 from engine.gpu import check_gpu
-from engine.render import model_source, render_model
+from engine.render import render_specs
 from engine.site import TENSORRTLLM, Site
 from engine.spark import Room
 
@@ -107,13 +107,7 @@ def render(place: Workplace, triton_address: str, device: str) -> None:
         device=device,
     )
     specs = find_specs("spark_tts", site)
-
-    def write(part: Path) -> None:
-        for spec in specs:
-            source = model_source(spec.name) if spec.backend == "python" else None
-            render_model(spec, source, part)
-
-    replace(place.repository, write)
+    replace(place.repository, lambda part: render_specs(specs, part))
 
 
 def states_of(place: Workplace) -> dict[Path, str]:

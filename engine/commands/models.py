@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.commands.values import INT_MAX, check_distinct, device, positive, refuse_unused
 from engine.language_models import check_language_model, check_no_other
-from engine.render import model_source, render_model
+from engine.render import render_specs
 from engine.site import (
     LANGUAGE_MODELS,
     MAX_SEQUENCE_TOKENS,
@@ -166,9 +166,8 @@ def render_models(
         check_language_model(repository, site.llm)
     specs = [spec for name in names for spec in find_specs(name, site)]
     check_no_other(repository, specs)
-    for spec in specs:
-        source = model_source(spec.name) if spec.backend == "python" else None
-        print(render_model(spec, source, repository))
+    for folder in render_specs(specs, repository):
+        print(folder)
     return [spec.name for spec in specs]
 
 

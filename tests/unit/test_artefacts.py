@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.artefacts import (
-    EDGE_BYTES,
-    check_manifest,
-    check_space,
-    digest,
-    digest_whole,
-    fingerprint,
-    make,
-    read_manifest,
-    replace,
-    swap,
-)
+from engine.artefacts import check_manifest, check_space, make, read_manifest, replace, swap
 from engine.errors import EngineError
+from engine.fingerprints import EDGE_BYTES, digest, digest_whole, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
