@@ -17,7 +17,10 @@ from engine.tensorrtllm import BACKEND, read_engine
 from engine.vocabulary import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+STAGES = ("llm", "vocoder", "audio_tokenizer")
+"""The parameters of a front that name the models which it calls."""
 
 
 def check_engines(repository: Path, models: Iterable[str]) -> None:
@@ -29,8 +32,11 @@ def check_engines(repository: Path, models: Iterable[str]) -> None:
             _check(Path(engine))
 
 
-def check_sources(repository: Path, models: Iterable[str]) -> None:
-    """Raise EngineError for a model under another name, or whose Python source is not whole."""
+def check_sources(repository: Path, models: Sequence[str]) -> None:
+    """Raise EngineError for a model under another name, whose source is not whole or stage absent.
+
+    `models` are those that will be served.
+    """
     for model in models:
         folder = repository / model
         if not (folder / CONFIG).stat().st_size:
@@ -40,6 +46,7 @@ def check_sources(repository: Path, models: Iterable[str]) -> None:
             raise EngineError(
                 f"{folder} holds model '{name}', and a model's folder has its name; rename it"
             )
+        _check_stages(repository, model, config.get("parameters", {}), models)
         if config.get("backend") == "python":
             file = config.get("default_model_filename", "model.py")
             sources = [path for path in folder.glob(f"*/{file}") if path.parent.name.isdecimal()]
@@ -48,6 +55,22 @@ def check_sources(repository: Path, models: Iterable[str]) -> None:
             # An environment of its own may have a later Python, whose words are not known here.
             if "EXECUTION_ENV_PATH" not in config.get("parameters", {}):
                 _check_source(max(sources, key=lambda path: int(path.parent.name)))
+
+
+def _check_stages(
+    repository: Path, model: str, parameters: Mapping[str, Mapping[str, str]], models: Sequence[str]
+) -> None:
+    # Only a front calls its own server.
+    for stage in STAGES if "triton_address" in parameters else ():
+        name = parameters.get(stage, {}).get("string_value", "")
+        if name in models:
+            continue
+        is_there = (repository / name / CONFIG).is_file()
+        remedy = f"add --model {name}, or leave --model out" if is_there else "render it again"
+        raise EngineError(
+            f"model '{model}' of {repository} calls '{name}' as its {stage}, which would not be "
+            f"served: there would be {', '.join(models)}; {remedy}"
+        )
 
 
 def _check_source(path: Path) -> None:

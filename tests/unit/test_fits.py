@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from engine.__main__ import main
+from engine.errors import EngineError
+from engine.fits import check_sources
 from fakes.builder import ENGINE, Builder
+from fakes.checkpoint import write_checkpoint
 from fakes.trtllm import FakeMachine
 
 if TYPE_CHECKING:
@@ -92,3 +97,36 @@ def test_what_broke_after_it_was_rendered_is_known_before_triton_starts(
 @pytest.mark.parametrize("version", ["0.17.0.post1", None], ids=["the same", "none in Python"])
 def test_an_engine_that_fits_is_served(builder: Builder, version: str | None) -> None:
     assert "Triton was asked" in serve(builder, version=version)
+
+
+STAGES = ["audio_tokenizer", "llm", "vocoder"]
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        (
+            ["llm", "spark_tts", "vocoder"],
+            "there would be llm, spark_tts, vocoder; render it again",
+        ),
+        (
+            ["audio_tokenizer", "spark_tts", "vocoder"],
+            "model 'spark_tts' of .* calls 'llm' as its llm, .*; add --model llm, or leave --model",
+        ),
+        (["spark_tts"], "calls 'llm' as its llm, which would not be served: there would be spark_"),
+    ],
+    ids=["not there", "not chosen", "alone"],
+)
+def test_a_front_without_its_stages_is_known_before_triton_starts(
+    models: list[str], words: str, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path / "spark")
+    repository = tmp_path / "repository"
+    given = ["--model", "spark_tts", "--model-dir", str(tmp_path / "spark")]
+    assert main(["render", str(repository), *given]) == 0
+    check_sources(repository, ["spark_tts", *STAGES])
+    if "audio_tokenizer" not in models:
+        shutil.rmtree(repository / "audio_tokenizer")
+
+    with pytest.raises(EngineError, match=words):
+        check_sources(repository, models)
