@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
@@ -122,10 +122,16 @@ def make(
         else:
             _remove_left(folder)
             part = _fresh(folder)
-        learnt = write(part) or {}
-        manifest = {"key": folder.name, "made_of": made_of, **learnt, "files": fingerprints(part)}
-        (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        part.rename(folder)
+        with _removed_on_failure(part, only_empty=goes_on):
+            learnt = write(part) or {}
+            manifest = {
+                "key": folder.name,
+                "made_of": made_of,
+                **learnt,
+                "files": fingerprints(part),
+            }
+            (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            part.rename(folder)
         return json.loads(json.dumps(manifest))  # type: ignore[no-any-return]
 
 
@@ -141,7 +147,8 @@ def swap(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew; readers see the old one or the new one, never half."""
     _check_writable(folder.parent)
     part = _fresh(folder)
-    write(part)
+    with _removed_on_failure(part):
+        write(part)
     _put(part, folder)
 
 
@@ -156,14 +163,11 @@ def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]])
         for name in writers:
             _remove_left(folder / name)
         parts: dict[str, Path] = {}
-        try:
+        with ExitStack() as stack:
             for name, write in writers.items():
                 parts[name] = _fresh(folder / name)
+                stack.enter_context(_removed_on_failure(parts[name]))
                 write(parts[name])
-        except BaseException:
-            for part in parts.values():
-                shutil.rmtree(part, ignore_errors=True)
-            raise
         before = unfinished(folder)
         _note_unfinished(folder, {*before, *writers})
         for name, part in parts.items():
@@ -188,6 +192,18 @@ def _note_unfinished(folder: Path, names: set[str]) -> None:
     part = path.with_suffix(".part")
     part.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
     part.rename(path)
+
+
+@contextmanager
+def _removed_on_failure(part: Path, *, only_empty: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if not only_empty:
+            shutil.rmtree(part, ignore_errors=True)
+        with suppress(OSError):
+            part.rmdir()
+        raise
 
 
 def _put(part: Path, folder: Path) -> None:

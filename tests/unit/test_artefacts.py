@@ -25,6 +25,10 @@ def write(part: Path) -> dict[str, Any]:
     return {"versions": {"tool": "1"}}
 
 
+def left(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.suffix != ".lock"]
+
+
 def forbidden(_: Path) -> None:
     pytest.fail("what is there was made again")
 
@@ -56,7 +60,10 @@ def test_a_writer_that_fails_leaves_no_folder_and_the_next_starts_anew(tmp_path:
 
     with pytest.raises(EngineError):
         make(tmp_path / "x", MADE_OF, fail)
-    assert not (tmp_path / "x").exists()
+    assert left(tmp_path) == []
+    with pytest.raises(EngineError):
+        swap(tmp_path / "x", fail)
+    assert left(tmp_path) == []
 
     make(tmp_path / "x", MADE_OF, write)
 
@@ -109,6 +116,18 @@ def test_the_old_folder_is_there_until_the_new_one_is_whole(
 
     assert {path.name for path in (tmp_path / "x").iterdir()} == {"b"}
     assert {path.name for path in tmp_path.iterdir()} == {"x", ".x.lock"}
+
+
+def test_a_download_that_fails_leaves_what_it_has(tmp_path: Path) -> None:
+    def fail(part: Path, names: str) -> None:
+        for name in names:
+            (part / name).touch()
+        raise EngineError("no")
+
+    for names, parts in (("", []), ("a", [".x.part"])):
+        with pytest.raises(EngineError):
+            make(tmp_path / "x", MADE_OF, lambda part, names=names: fail(part, names), goes_on=True)
+        assert left(tmp_path) == parts
 
 
 def test_a_writer_that_can_goes_on_with_what_is_left(tmp_path: Path) -> None:
