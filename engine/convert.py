@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.artefacts import check_space, make
 from engine.checkpoint import check_language_model
 from engine.errors import EngineError
-from engine.fingerprints import digest_whole
+from engine.fingerprints import digest_of, digest_whole
 from engine.options import extra_arguments
 from engine.pruned_head import prune_head
 from engine.spec import release_of
@@ -99,6 +99,7 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
         "weights": digest_whole(llm),
         "script": script.name,
         "options": convert_options(spec),
+        **_content(spec, scripts),
     }
 
     def write(part: Path) -> dict[str, Any]:
@@ -115,6 +116,17 @@ def convert(spec: EngineSpec, llm: Path, folder: Path, scripts: Scripts) -> None
         return {"versions": {"tensorrt_llm": spec.trtllm_version}}
 
     make(folder, made_of, write)
+
+
+def _content(spec: EngineSpec, scripts: Scripts) -> dict[str, str]:
+    """Return digests of what the options only name and what may change under that name."""
+    calibration = Path(spec.calibration)
+    named = {
+        # The image's own scripts are those of its version.
+        "script_content": scripts.convert,
+        "calibration_content": calibration if spec.calibration and calibration.exists() else None,
+    }
+    return {name: digest_of(path) for name, path in named.items() if path is not None}
 
 
 def prune(llm: Path, folder: Path) -> None:

@@ -59,6 +59,11 @@ def digest_whole(folder: Path) -> str:
     return _short({name: sha256(path) for name, path in _files(folder)})
 
 
+def digest_of(path: Path) -> str:
+    """Return what tells a file or a folder from any others, 12 hexadecimal digits."""
+    return digest_whole(path) if path.is_dir() else sha256(path)[:12]
+
+
 def _short(files: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 

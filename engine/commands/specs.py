@@ -154,11 +154,27 @@ def _check_used(options: argparse.Namespace) -> None:
 
 
 def read_workplace(options: argparse.Namespace) -> Workplace:
-    """Return the spec's folders; raises EngineError for weights that are not Spark-TTS's."""
+    """Return the spec's folders; raises EngineError for weights that are not Spark-TTS's.
+
+    And for a script or a calibration that is to be here and is not.
+    """
+    _check_here(options)
     spec, scripts = read_spec(options), Scripts(convert=options.convert_script)
     if options.model_dir is not None:
         return Workplace.of_local_weights(options.work, spec, options.model_dir, scripts)
     return Workplace(options.work, spec, scripts=scripts)
+
+
+def _check_here(options: argparse.Namespace) -> None:
+    script, calibration = options.convert_script, options.calibration
+    if script is not None and not script.is_file():
+        raise EngineError(f"--convert-script {script} is not there, or no file; check its path")
+    # The Hub's names of data sets begin otherwise.
+    if calibration.startswith(("/", ".")) and not Path(calibration).exists():
+        raise EngineError(
+            f"--calibration {calibration} is not there; it is a folder here, or the name of a data "
+            "set that the library `datasets` loads"
+        )
 
 
 def say_pinned(repository: str, revision: str, commit: str) -> None:
