@@ -240,14 +240,30 @@ def _check_writable(folder: Path) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         raise EngineError(in_words(error)) from error
     except OSError as error:
-        raise EngineError(
-            f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
-            "another folder"
-        ) from error
+        raise _unwritable(folder, error) from error
 
 
 def _lock_beside(folder: Path) -> int:
     return os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
+
+
+def check_place(folder: Path) -> None:
+    """Raise EngineError for a folder, there or not yet, in which nothing can be written."""
+    place = folder
+    try:
+        while not place.exists():
+            place = place.parent
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> EngineError:
+    return EngineError(
+        f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
+        "another folder"
+    )
 
 
 @contextmanager

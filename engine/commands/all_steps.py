@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from engine.artefacts import read_manifest, replace
+from engine.artefacts import check_place, read_manifest, replace
 from engine.build import build_command, check_engine
 from engine.catalogue import find_specs
 from engine.commands.specs import read_workplace, say_pinned, spec_options
@@ -16,6 +16,7 @@ from engine.errors import EngineError
 from engine.gpu import check_gpu
 from engine.render import render_specs
 from engine.site import TENSORRTLLM, Site
+from engine.sizes import converted_bytes, weights_bytes
 from engine.spark import Room
 
 if TYPE_CHECKING:
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
     from engine.spec import EngineSpec
     from engine.workplace import Workplace
 
-BODY_PARAMETERS = 357.8e6
-EMBEDDING_PARAMETERS = 166_000 * 896
-WEIGHT_BYTES = {"int8": 1, "int4": 0.5, "int4_gptq": 0.5, "smoothquant": 1, "fp8": 1}
-DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
-DOWNLOAD_GB = 4.0
-"""Of Spark-TTS-0.5B: 2.03 GB language model in float32, the codec, wav2vec2."""
 RENDERED = ("tensorrt_llm", "vocoder", "audio_tokenizer", "spark_tts")
-UNUSABLE = " (there, but it cannot be used: "
+UNUSABLE = "it cannot be used: "
 IMAGE_GB = {"25.02": 28, "25.05": 17, "26.07": 14}
 
 
@@ -66,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         states = states_of(place)
         for line in plan(place, states):
             print(line)
-        return 1 if any(state.startswith(UNUSABLE) for state in states.values()) else 0
+        return 1 if any(UNUSABLE in state for state in states.values()) else 0
     if not place.engine.exists():
         # Better known now than after four gigabytes.
         check_gpu(place.spec)
@@ -120,7 +115,15 @@ def states_of(place: Workplace) -> dict[Path, str]:
     }
     states = {folder: _looked_at(folder, check) for folder, check in checks.items()}
     anew = " (there, rendered anew)" if place.repository.exists() else ""
-    return {**states, place.repository: anew}
+    return {place.folder: _work(place), **states, place.repository: anew}
+
+
+def _work(place: Workplace) -> str:
+    try:
+        check_place(place.folder)
+    except EngineError as error:
+        return f" ({UNUSABLE}{error})"
+    return ""
 
 
 def _check_engine(place: Workplace) -> None:
@@ -134,7 +137,7 @@ def _looked_at(folder: Path, check: Callable[[], object]) -> str:
     try:
         check()
     except EngineError as error:
-        return f"{UNUSABLE}{error})"
+        return f" (there, but {UNUSABLE}{error})"
     return " (there already)"
 
 
@@ -143,10 +146,12 @@ def plan(place: Workplace, states: Mapping[Path, str]) -> Iterator[str]:
     spec = place.spec
     size = f", {IMAGE_GB[spec.image]} GB" if spec.image in IMAGE_GB else ""
     yield f"image: {spec.container} (TensorRT-LLM {spec.trtllm_version}{size}), on {spec.gpu}"
-    yield f"download: {place.weights}, about {DOWNLOAD_GB:.1f} GB{states[place.weights]}"
+    if states[place.folder]:
+        yield f"work: {place.folder}{states[place.folder]}"
+    about = f", about {weights_bytes(place.model_dir) / 1e9:.1f} GB"
+    yield f"download: {place.weights}{about}{states[place.weights]}"
     yield f"  {spec.model} at {spec.revision} ({', '.join(SPARK_TTS_FILES)})"
-    checkpoint_gb = _checkpoint_gb(place)
-    about = f", about {checkpoint_gb:.1f} GB"
+    about = f", about {converted_bytes(spec, place.model_dir) / 1e9:.1f} GB"
     yield f"convert: {place.checkpoint}{about}{states[place.checkpoint]}"
     script = place.scripts.find(spec)
     yield f"  {shlex.join(convert_command(spec, place.llm, place.checkpoint, script))}"
@@ -163,11 +168,3 @@ def plan(place: Workplace, states: Mapping[Path, str]) -> Iterator[str]:
 
 def _ranks(spec: EngineSpec, kind: str) -> str:
     return ", ".join(f"rank{rank}.{kind}" for rank in range(spec.world_size))
-
-
-def _checkpoint_gb(place: Workplace) -> float:
-    """Return the size that the parameters have; embedding and output layer share theirs."""
-    spec = place.spec
-    plain = DTYPE_BYTES[spec.dtype]
-    body = BODY_PARAMETERS * WEIGHT_BYTES.get(spec.quantization, plain)
-    return (body + EMBEDDING_PARAMETERS * plain) / 1e9

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from engine.__main__ import main
 from engine.commands.all_steps import RENDERED
+from engine.fixture import write_checkpoint as write_fixture
+from engine.sizes import converted_bytes, weights_bytes
+from engine.spec import EngineSpec
 from fakes.builder import Builder
 from fakes.checkpoint import ROWS
 
@@ -71,6 +75,36 @@ def test_a_dry_run_looks_at_what_is_there(
     assert f" (there, but it cannot be used: {broken.parent}" in done.stdout
     assert words in done.stdout
     assert done.stdout.count("(there already)") == 2
+
+
+def test_a_dry_run_measures_weights_that_are_here(builder: Builder) -> None:
+    done = builder.run("all", "--dry-run", "--model-dir", str(builder.model_dir))
+    fixture = builder.work.parent / "tiny"
+    write_fixture(fixture, "tiny", seed=1)
+
+    assert f"download: {builder.model_dir}, about 0.0 GB" in done.stdout
+    assert ", about 0.0 GB\n  python3 " in done.stdout
+    files = [path for path in fixture.rglob("*") if path.is_file()]
+    assert weights_bytes(fixture) == sum(path.stat().st_size for path in files)
+    # In float32, as the spec says, but for the header.
+    size = (fixture / "LLM" / "model.safetensors").stat().st_size
+    spec = EngineSpec(dtype="float32")
+    assert converted_bytes(spec, fixture) == pytest.approx(size, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["file/work", "/proc/work"])
+def test_a_dry_run_says_that_nothing_can_be_written_there(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    work = tmp_path / name
+
+    assert main(["all", "--work", str(work), "--dry-run"]) == 1
+
+    assert (
+        f"work: {work} (it cannot be used: {work} cannot be written (N" in capsys.readouterr().out
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_the_files_that_a_dry_run_names_are_those_that_are_written(builder: Builder) -> None:

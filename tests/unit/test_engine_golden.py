@@ -76,9 +76,11 @@ def noted(name: str) -> Any:
     return found
 
 
-def test_a_dry_run_prints_the_image_each_command_and_each_folder_for_an_l4() -> None:
+def test_a_dry_run_prints_the_image_each_command_and_each_folder_for_an_l4(
+    tmp_path: Path,
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-m", "engine", "all", "--work", "/srv/nowhere", "--dry-run"],
+        [sys.executable, "-I", "-m", "engine", "all", "--work", str(tmp_path), "--dry-run"],
         capture_output=True,
         text=True,
         check=False,
@@ -86,7 +88,8 @@ def test_a_dry_run_prints_the_image_each_command_and_each_folder_for_an_l4() -> 
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (GOLDEN / "all_dry_run_l4.txt").read_text(encoding="utf-8")
+    expected = (GOLDEN / "all_dry_run_l4.txt").read_text(encoding="utf-8")
+    assert done.stdout.replace(str(tmp_path), "/srv/nowhere") == expected
 
 
 @pytest.mark.parametrize("name", sorted(set(read_options(HELP["trtllm-build"])) - NOT_NOTED))
