@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.artefacts import check_manifest
 from engine.errors import EngineError
@@ -12,6 +13,7 @@ from engine.vocabulary import read_json, read_vocabulary
 from engine.weights import check_weights, read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 BICODEC = "BiCodec/config.yaml"
@@ -25,6 +27,10 @@ NEEDED_FILES = (
     BICODEC_WEIGHTS,
     *WAV2VEC2_FILES,
 )
+EMBEDDING = "model.embed_tokens.weight"
+LAYER = re.compile(r"model\.layers\.(\d+)\.")
+"""What Qwen2's tensors are called."""
+
 SECTIONS = (
     *("audio_tokenizer", "mel_params", "encoder", "decoder", "quantizer", "speaker_encoder"),
     "prenet",
@@ -46,8 +52,9 @@ def check_checkpoint(folder: Path, *, needs_llm: bool = True) -> None:
         )
     if (folder / MANIFEST).exists():
         check_manifest(folder, "fetch it again")
-    for name in WAV2VEC2_FILES:
-        read_json(folder / name)
+    config, recordings = (folder / name for name in WAV2VEC2_FILES)
+    _check_type(config, "wav2vec2")
+    read_json(recordings)
     read_vocabulary(folder / "LLM")
     _check_bicodec(folder / BICODEC)
     read_header(folder / BICODEC_WEIGHTS)
@@ -57,8 +64,11 @@ def check_checkpoint(folder: Path, *, needs_llm: bool = True) -> None:
 
 
 def check_language_model(llm: Path) -> None:
-    """Raise EngineError where the folder LLM has not all of its weights, each file whole."""
-    check_weights(llm)
+    """Raise EngineError where the folder LLM has not all of its weights, each file whole.
+
+    Or where they are of another size than its configuration says.
+    """
+    _check_sizes(llm / "config.json", check_weights(llm))
     index = llm / "model.safetensors.index.json"
     if not index.is_file():
         return
@@ -68,6 +78,31 @@ def check_language_model(llm: Path) -> None:
     files = {str(name) for name in named.values()}
     if missing := sorted(name for name in files if not (llm / name).is_file()):
         raise EngineError(f"{llm} lacks {', '.join(missing)}, which {index.name} names")
+
+
+def _check_type(path: Path, wanted: str) -> dict[str, Any]:
+    config = read_json(path)
+    if (given := config.get("model_type")) != wanted:
+        raise EngineError(
+            f"{path} is no configuration of {wanted}: its model_type is {json.dumps(given)}; fetch "
+            "it again"
+        )
+    return config
+
+
+def _check_sizes(path: Path, shapes: Mapping[str, Any]) -> None:
+    config, embedding = _check_type(path, "qwen2"), shapes.get(EMBEDDING)
+    layers = {int(number[1]) for name in shapes if (number := LAYER.match(name))}
+    found = {
+        "hidden_size": embedding[-1] if isinstance(embedding, list) and embedding else None,
+        "num_hidden_layers": len(layers) or None,
+    }
+    for name, size in found.items():
+        if size is not None and config.get(name) != size:
+            raise EngineError(
+                f"{path} says {name} {json.dumps(config.get(name))}, the weights beside it have "
+                f"{size}; take both from one revision"
+            )
 
 
 def _check_bicodec(path: Path) -> None:

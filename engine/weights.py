@@ -22,18 +22,23 @@ ZIP, PICKLE = b"PK", b"\x80"
 """How torch's files begin: since 1.6, and before."""
 
 
-def check_weights(folder: Path) -> None:
-    """Raise EngineError where a folder has no file of weights, or one that is not whole."""
+def check_weights(folder: Path) -> dict[str, Any]:
+    """Return the shapes of a folder's tensors, as far as files say them; torch's own do not.
+
+    Raises EngineError where it has no file of weights, or one that is not whole.
+    """
     paths = sorted(path for pattern in PATTERNS for path in folder.glob(pattern))
     if not paths:
         raise EngineError(
             f"{folder} has no weights ({' or '.join(PATTERNS)}); is the checkpoint complete?"
         )
+    shapes: dict[str, Any] = {}
     for path in paths:
         if path.suffix == ".bin":
             _check_torch(path)
         else:
-            read_header(path)
+            shapes |= {name: entry.get("shape") for name, entry in read_header(path)[1].items()}
+    return shapes
 
 
 def _check_torch(path: Path) -> None:

@@ -17,7 +17,7 @@ WEIGHT_BYTES = 3_000_000
 FILES = {
     "BiCodec/config.yaml": "audio_tokenizer: {mel_params: {}, encoder: {}, decoder: {}, "
     "quantizer: {}, speaker_encoder: {}, prenet: {}}",
-    "wav2vec2-large-xlsr-53/config.json": "{}",
+    "wav2vec2-large-xlsr-53/config.json": '{"model_type": "wav2vec2"}',
     "wav2vec2-large-xlsr-53/preprocessor_config.json": "{}",
     "config.yaml": "sample_rate: 16000",
 }
@@ -42,7 +42,8 @@ def write_llm(folder: Path, change: Callable[[dict[str, int]], object] | Any = N
     added = [{"id": token_id, "content": text} for text, token_id in ids.items()]
     tokenizer = {"model": {"vocab": {"a": 0, "b": 1, "c": 2}}, "added_tokens": added}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    config = {"architectures": ["Qwen2ForCausalLM"], "vocab_size": ROWS, "eos_token_id": 3}
+    config: dict[str, object] = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    config |= {"vocab_size": ROWS, "eos_token_id": 3}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 

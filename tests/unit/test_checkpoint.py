@@ -45,6 +45,11 @@ def append(path: Path, data: bytes) -> None:
     path.write_bytes(path.read_bytes() + data)
 
 
+def change(path: Path, **values: object) -> None:
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | values), encoding="utf-8")
+
+
 def index(folder: Path) -> None:
     names = {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}
     text = json.dumps({"weight_map": names})
@@ -101,6 +106,14 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "half a config": (write("LLM/config.json", "{"), "LLM/config.json is no JSON (Expecting prop"),
     "a config without sizes": (write("LLM/config.json", "{}"), "its weights have None rows"),
+    "a config of another model": (
+        lambda folder: change(folder / "LLM/config.json", model_type="llama"),
+        'LLM/config.json is no configuration of qwen2: its model_type is "llama"; fetch it again',
+    ),
+    "an empty config": (
+        write(f"{WAV2VEC2}/config.json", "{}"),
+        f"{WAV2VEC2}/config.json is no configuration of wav2vec2: its model_type is null; fetch it",
+    ),
     "no object": (write(f"{WAV2VEC2}/config.json", "[]"), "config.json is no JSON object"),
     "no tokenizer": (remove("LLM/tokenizer.json"), "it lacks LLM/tokenizer.json"),
     "another tokenizer": (write("LLM/tokenizer.json", "{}"), "tokenizer lacks <|bicodec_semanti"),
@@ -144,6 +157,26 @@ def test_what_is_written_here_is_whole(checkpoint: Path, tmp_path: Path) -> None
 
     check_checkpoint(tmp_path / "tiny")
     check_checkpoint(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("hidden_size", 896, "says hidden_size 896, the weights beside it have "),
+        ("hidden_size", None, "says hidden_size null, the weights beside it have "),
+        ("num_hidden_layers", 24, "says num_hidden_layers 24, the weights beside it have "),
+    ],
+)
+def test_a_configuration_of_other_weights_is_refused(
+    name: str, value: object, words: str, tmp_path: Path
+) -> None:
+    write_fixture(tmp_path / "tiny", "tiny", seed=1)
+    config = tmp_path / "tiny" / "LLM" / "config.json"
+    size = json.loads(config.read_text(encoding="utf-8"))[name]
+    change(config, **{name: value})
+
+    with pytest.raises(EngineError, match=f"{words}{size}; take both from one revision"):
+        check_checkpoint(tmp_path / "tiny")
 
 
 def test_torchs_own_files_of_weights_are_weights(checkpoint: Path) -> None:

@@ -32,7 +32,8 @@ def checkpoint(tmp_path: Path) -> Path:
     """Give a folder with the files that a checkpoint needs."""
     folder = tmp_path / "Spark-TTS-0.5B"
     write_checkpoint(folder)
-    (folder / "LLM" / "config.json").write_text('{"vocab_size": 166000}', encoding="utf-8")
+    config = '{"vocab_size": 166000, "model_type": "qwen2"}'
+    (folder / "LLM" / "config.json").write_text(config, encoding="utf-8")
     return folder
 
 
