@@ -73,7 +73,7 @@ class Access:
         """Raise EngineError for an address where others could call, or listen to a secret."""
         if self.secret is not None:
             check_secret(self.secret)
-        if _is_loopback(host) or is_insecure:
+        if is_loopback(host) or is_insecure:
             return
         if self.tls is not None and (self.tls.client_root or self.secret):
             return
@@ -142,7 +142,8 @@ def is_private(host: str) -> bool:
     return not any(each.is_global for each in plain)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether this machine alone reaches the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -10,6 +10,7 @@ from engine.checkpoint import BICODEC_WEIGHTS, check_checkpoint
 from engine.errors import EngineError
 from engine.llm import llm_spec, vllm_spec
 from engine.site import LOOK_AHEAD, MAX_SEQUENCE_TOKENS, TENSORRTLLM, TRANSFORMERS, VLLM
+from engine.spec import MAX_POSITIONS
 from engine.tensorrtllm import read_engine, tensorrtllm_spec
 from engine.vocabulary import read_json
 from speech_wire import CANCEL_PARAMETER, INPUTS, OUTPUTS, ModelSpec, Queue, TensorSpec
@@ -103,14 +104,14 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
     if site.llm == VLLM:
         if site.device == "cpu":
             raise EngineError(f"--llm {VLLM} needs a CUDA GPU: --device cuda")
-        most = most or MAX_SEQUENCE_TOKENS
+        most = _sequence_tokens(folder, most)
         return (vllm_spec(folder, most, site.kv_cache_fraction),), Room(most, most)
     if site.llm != TENSORRTLLM:
         # What the codec computes in half precision, the language model does in its own.
         dtype = "bfloat16" if site.dtype == "float16" else site.dtype
         compute = (site.device, dtype, site.threads)
         own = (llm_spec(folder, *compute, pruned_head=site.pruned_head),)
-        most = most or MAX_SEQUENCE_TOKENS
+        most = _sequence_tokens(folder, most)
         return own if site.llm == TRANSFORMERS else (), Room(most, most)
     if site.engine_dir is None:
         raise EngineError(
@@ -130,6 +131,20 @@ def _language_model(site: Site, folder: Path) -> tuple[tuple[ModelSpec, ...], Ro
         )
     spec = tensorrtllm_spec(engine, site.kv_cache_fraction)
     return (spec,), Room(most or engine.max_sequence_tokens, engine.max_prompt_tokens)
+
+
+def _sequence_tokens(folder: Path, wanted: int | None) -> int:
+    """Return how long a sequence may be; raises EngineError for more than the model was made for.
+
+    vLLM would not start, and transformers would speak what it has never learnt.
+    """
+    made_for = read_json(folder / "LLM" / "config.json").get("max_position_embeddings")
+    most = made_for if isinstance(made_for, int) else MAX_POSITIONS
+    if wanted is not None and wanted > most:
+        raise EngineError(
+            f"--max-sequence-tokens is {wanted}, the language model in {folder} was made for {most}"
+        )
+    return wanted or min(MAX_SEQUENCE_TOKENS, most)
 
 
 def _check_windows(site: Site) -> None:

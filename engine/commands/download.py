@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.artefacts import read_manifest
 from engine.commands.specs import add_work, say_pinned
-from engine.commands.values import refuse_unused
+from engine.commands.values import check_distinct, refuse_unused
 from engine.download import SPARK_TTS_FILES, Source, download
 from engine.spec import MODEL
 
@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> None:
     names = options.repositories or [MODEL]
     if all("@" in name for name in names):
         refuse_unused(options, ["revision"], "each repository names its own, after the @")
+    revision = options.revision or REVISION
+    check_distinct("download", [name if "@" in name else f"{name}@{revision}" for name in names])
     for name in names:
         repository, _, revision = name.partition("@")
         allow, ignore = tuple(options.allow), tuple(options.ignore)

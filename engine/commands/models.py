@@ -38,6 +38,9 @@ SITE_OPTIONS = (
 )
 """What is rendered into a repository for spark_tts. None stands for one that was not given."""
 
+MAX_INSTANCES = 64
+"""Of a stage: each is a process with the codec's weights of its own."""
+
 DTYPES = ("float32", "bfloat16", "float16")
 USED_BY = {"engine_dir": (TENSORRTLLM,), "kv_cache_fraction": (TENSORRTLLM, VLLM)}
 """Which language models these are for; all of them know the others."""
@@ -131,15 +134,11 @@ def _fraction(text: str) -> float:
 
 def _instances(text: str) -> tuple[str, int]:
     model, _, count = text.partition("=")
-    try:
-        number = positive(count)
-    except argparse.ArgumentTypeError:
-        number = 0
-    if not model or not number:
+    if not model or not count.isdecimal() or not 0 < int(count) <= MAX_INSTANCES:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no MODEL=COUNT, the count from 1 to {INT_MAX}"
+            f"{text!r} is no MODEL=COUNT, the count from 1 to {MAX_INSTANCES}"
         )
-    return model, number
+    return model, int(count)
 
 
 def given_site_options(options: argparse.Namespace) -> list[str]:

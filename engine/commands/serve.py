@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import runs
+from engine.access import is_loopback
 from engine.commands.models import given_site_options, model_options, render_models
 from engine.commands.server import (
     add_access_options,
@@ -85,6 +86,8 @@ def _serve(options: argparse.Namespace) -> None:
     runs.check_free()
     access = read_access(options)
     access.check(options.host, is_insecure=options.insecure)
+    if options.insecure and is_loopback(options.host):
+        log.warning("--insecure has no effect: this machine alone reaches %s", options.host)
     conduct = Conduct(access, read_tuning(options))
     listen = Listen(options.host, options.grpc_port, options.metrics_port, options.metrics_host)
     with closing(runs.Run()) as this_run:

@@ -60,6 +60,7 @@ def _seed(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was found; raises EngineError where anything is wrong."""
+    check_distinct("--model", options.model or ())
     verifier = Verifier(options.address, _access(options), options.timeout)
     models = options.model or verifier.speech_models()
     verdicts = [verifier.verify(model, options.seed) for model in models]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENGINE = [sys.executable, "-I", "-m", "engine"]
+ANY = "0.0.0.0"  # noqa: S104  nothing listens there
 
 
 @pytest.fixture
@@ -107,6 +108,19 @@ def test_a_server_that_dies_at_the_start_ends_with_1_and_its_own_words(
     assert found.returncode == 1
     assert "exit code 5" in found.stderr
     assert "no such model" in found.stderr
+
+
+@pytest.mark.parametrize(("host", "is_for_nothing"), [("127.0.0.1", True), (ANY, False)])
+def test_a_word_for_others_is_for_nothing_where_no_others_are(
+    tmp_path: Path, environment: dict[str, str], host: str, *, is_for_nothing: bool
+) -> None:
+    ports = ["--grpc-port", "28971", "--metrics-port", "28972"]
+
+    found = engine(tmp_path, "serve", "--insecure", "--host", host, *ports, env=environment)
+
+    words = f"WARNING --insecure has no effect: this machine alone reaches {host}\n"
+    assert (words in found.stderr) is is_for_nothing
+    assert "exit code 5" in found.stderr
 
 
 @pytest.mark.parametrize(

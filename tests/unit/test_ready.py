@@ -81,7 +81,6 @@ def test_what_has_only_begun_is_not_ready(tmp_path: Path, written: str | None) -
     run = tmp_path / "speech_triton_0123abcd_"
     run.mkdir()
     if written is not None:
-        (run / ADDRESS_FILE).write_text("127.0.0.1:1", "utf-8")
         (run / LOOPBACK_FILE).write_text(written, "utf-8")
 
     done = ready(tmp_path)

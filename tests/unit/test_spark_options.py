@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,3 +40,25 @@ def test_half_precision_is_the_vocoders_alone(checkpoint: Path) -> None:
 
     assert llm.parameters["dtype"] == "bfloat16"
     assert (vocoder.parameters["dtype"], vocoder.parameters["compile"]) == ("float16", "true")
+
+
+@pytest.mark.parametrize(
+    ("made_for", "given", "expected"),
+    [(8192, None, "8192"), (8192, 8192, "8192"), (32768, None, "16384"), (32768, 32768, "32768")],
+)
+@pytest.mark.parametrize("llm", ["transformers", "vllm"])
+def test_a_sequence_is_as_long_as_the_model_was_made_for(
+    checkpoint: Path, llm: str, made_for: int, given: int | None, expected: str
+) -> None:
+    path = checkpoint / "LLM" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"max_position_embeddings": made_for}), encoding="utf-8")
+    site = Site(checkpoint, llm=llm, device="cuda", max_sequence_tokens=given)
+
+    *_, front = find_specs("spark_tts", site)
+
+    assert front.parameters["max_sequence_tokens"] == expected
+    with pytest.raises(
+        EngineError, match=f"is {made_for + 1}, the language model in .* {made_for}"
+    ):
+        find_specs("spark_tts", Site(checkpoint, max_sequence_tokens=made_for + 1))

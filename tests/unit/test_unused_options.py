@@ -86,12 +86,18 @@ def test_what_is_for_spark_is_refused_where_spark_is_not_rendered(
         ("--compile", "--compile has no effect: on a CPU nothing is joined; add --device cuda"),
         ("--instances vocoder=2 --instances vocoder=3", "--instances names 'vocoder' twice"),
         ("--model spark_tts", "--model names 'spark_tts' twice"),
+        (
+            "--max-sequence-tokens 40000",
+            "--max-sequence-tokens is 40000, the language model in {folder} was made for 32768",
+        ),
     ],
 )
 def test_what_this_spark_would_not_use_is_refused(
     arguments: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert words in refusal(capsys, *SPARK, *arguments.split())
+    found = refusal(capsys, *SPARK, *arguments.split())
+
+    assert words.format(folder=Path("Spark-TTS-0.5B").resolve()) in found
 
 
 def test_a_revision_is_for_repositories_that_name_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +110,30 @@ def test_a_revision_is_for_repositories_that_name_none(capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "work/weights/a--b@v1--all" in printed
     assert "work/weights/c--d@v3--all" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("verify 127.0.0.1:1 --model a --model a", "--model names 'a' twice; give it once"),
+        ("download --work work a/b@main c/d a/b", "download names 'a/b@main' twice; give it once"),
+    ],
+)
+def test_a_name_is_given_once(
+    arguments: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in refusal(capsys, *arguments.split())
+
+
+@pytest.mark.parametrize("count", ["0", "65", "100000", "two"])
+def test_a_stage_has_as_many_processes_as_a_machine_can_bear(
+    count: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*SPARK, "--instances", f"vocoder={count}"])
+
+    words = f"'vocoder={count}' is no MODEL=COUNT, the count from 1 to 64"
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
