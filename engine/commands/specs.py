@@ -83,11 +83,17 @@ def _folder(text: str) -> Path:
 
 
 def _add_engine(engine: argparse._ArgumentGroup) -> None:
-    engine.add_argument("--dtype", default=DEFAULTS.dtype, help=" or ".join(DTYPES))
     engine.add_argument(
-        "--quantization", default=DEFAULTS.quantization, help=", ".join(QUANTIZATIONS)
+        "--dtype", default=DEFAULTS.dtype, help=f"{' or '.join(DTYPES)} (%(default)s)"
     )
-    engine.add_argument("--kv-cache", default=DEFAULTS.kv_cache, help=", ".join(KV_CACHES))
+    engine.add_argument(
+        "--quantization",
+        default=DEFAULTS.quantization,
+        help=f"{', '.join(QUANTIZATIONS)} (%(default)s)",
+    )
+    engine.add_argument(
+        "--kv-cache", default=DEFAULTS.kv_cache, help=f"{', '.join(KV_CACHES)} (%(default)s)"
+    )
     engine.add_argument(
         "--calibration",
         default=DEFAULTS.calibration,
@@ -107,7 +113,9 @@ def _add_engine(engine: argparse._ArgumentGroup) -> None:
     engine.add_argument(
         "--pruned-head", action="store_true", help="experimental: output speech tokens only"
     )
-    engine.add_argument("--gpu", default=DEFAULTS.gpu, help=", ".join(CAPABILITIES))
+    engine.add_argument(
+        "--gpu", default=DEFAULTS.gpu, help=f"{', '.join(CAPABILITIES)} (%(default)s)"
+    )
     engine.add_argument("--trtllm-version", help=f"default: the image's, {DEFAULTS.trtllm_version}")
     engine.add_argument("--image", help=f"tritonserver's tag; default {DEFAULTS.image}")
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands.specs import spec_options
 from engine.errors import EngineError
 from engine.options import BUILD, CONVERT, Tool, check_extra, extra_arguments, parse_extra
+from engine.spec import EngineSpec
 from fakes.help_text import HELP, read_names, read_options
 
 TOOLS = {"convert_checkpoint.py": CONVERT, "trtllm-build": BUILD}
@@ -132,3 +134,11 @@ def test_an_option_that_needs_another_one_is_not_given_alone(
 ) -> None:
     with pytest.raises(EngineError, match=f"{given[0][0]} has no effect without {other}; give"):
         check_extra(tool, given)
+
+
+@pytest.mark.parametrize("option", ["dtype", "quantization", "kv_cache", "gpu"])
+def test_the_help_says_what_is_taken_where_nothing_is_given(option: str) -> None:
+    help_text = " ".join(spec_options().format_help().split())
+    _, _, words = help_text.rpartition(f"--{option.replace('_', '-')} ")
+
+    assert words[: words.index(")")].endswith(f" ({getattr(EngineSpec(), option)}")
