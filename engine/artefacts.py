@@ -107,7 +107,7 @@ def make(
     writer gets what an earlier one has left. One process at a time: others wait.
     """
     _check_writable(folder.parent)
-    with _alone(folder, _lock_beside(folder)):
+    with _alone(folder):
         if folder.exists():
             manifest = read_manifest(folder)
             if manifest.get("made_of") != json.loads(json.dumps(made_of)):
@@ -138,7 +138,7 @@ def make(
 def replace(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew, whatever is there; one process at a time."""
     _check_writable(folder.parent)
-    with _alone(folder, _lock_beside(folder)):
+    with _alone(folder):
         _remove_left(folder)
         swap(folder, write)
 
@@ -156,23 +156,23 @@ def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]])
     """Have each of `writers` make the folder of its name in `folder`, all of them or none.
 
     All are written beside before one is renamed. Who is killed between two renames leaves the
-    names in a file, `unfinished` has them, until all of them have been made again.
+    names in a file, `unfinished` has them, until all of them have been made again. Nobody else may
+    write there meanwhile: a folder that others own has no place for a lock.
     """
     _check_writable(folder)
-    with _alone(folder, os.open(folder, os.O_RDONLY)):
-        for name in writers:
-            _remove_left(folder / name)
-        parts: dict[str, Path] = {}
-        with ExitStack() as stack:
-            for name, write in writers.items():
-                parts[name] = _fresh(folder / name)
-                stack.enter_context(_removed_on_failure(parts[name]))
-                write(parts[name])
+    for name in writers:
+        _remove_left(folder / name)
+    parts: dict[str, Path] = {}
+    with ExitStack() as stack:
+        for name, write in writers.items():
+            parts[name] = _fresh(folder / name)
+            stack.enter_context(_removed_on_failure(parts[name]))
+            write(parts[name])
         before = unfinished(folder)
         _note_unfinished(folder, {*before, *writers})
-        for name, part in parts.items():
-            _put(part, folder / name)
-        _note_unfinished(folder, {name for name in before if (folder / name).exists()} - {*writers})
+    for name, part in parts.items():
+        _put(part, folder / name)
+    _note_unfinished(folder, {name for name in before if (folder / name).exists()} - {*writers})
 
 
 def unfinished(folder: Path) -> list[str]:
@@ -243,10 +243,6 @@ def _check_writable(folder: Path) -> None:
         raise _unwritable(folder, error) from error
 
 
-def _lock_beside(folder: Path) -> int:
-    return os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
-
-
 def check_place(folder: Path) -> None:
     """Raise EngineError for a folder, there or not yet, in which nothing can be written."""
     place = folder
@@ -267,8 +263,9 @@ def _unwritable(folder: Path, error: OSError) -> EngineError:
 
 
 @contextmanager
-def _alone(folder: Path, lock: int) -> Iterator[None]:
+def _alone(folder: Path) -> Iterator[None]:
     # The kernel frees the lock when its holder dies.
+    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
