@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,6 +212,9 @@ def test_a_pruned_engine_is_converted_and_built(builder: Builder) -> None:
 def write_pruned_source(model_dir: Path) -> None:
     rows = np.zeros((ROWS, 2), np.float32)
     save_file({"model.embed_tokens.weight": rows}, model_dir / "LLM" / "model.safetensors")
+    path = model_dir / "LLM" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"hidden_size": rows.shape[1]}
+    path.write_text(json.dumps(config), encoding="utf-8")
 
 
 def test_a_work_folder_below_a_file_is_named(builder: Builder) -> None:
