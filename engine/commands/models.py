@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
-from engine.commands.values import INT_MAX, check_distinct, device, positive, refuse_unused
+from engine.commands.values import check_distinct, device, positive, refuse_unused
 from engine.language_models import check_language_model, check_no_other
 from engine.render import render_specs
 from engine.site import (
