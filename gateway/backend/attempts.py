@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from gateway.backend.classify import CONSEQUENCES, Elsewhere
@@ -31,7 +32,8 @@ class Attempts:
     def may_go_on(self, replica: Replica, error: SpeechError) -> bool:
         """Note that it failed, and return whether another may try."""
         self.tried.append(replica)
-        self._errors.append(error)
+        # The error itself holds the frames that it came through, and they hold these attempts.
+        self._errors.append(copy(error))
         elsewhere = [CONSEQUENCES[e.fault].elsewhere for e in self._errors]
         return (
             Elsewhere.NO not in elsewhere

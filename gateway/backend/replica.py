@@ -149,11 +149,9 @@ class Replica:
             )
         except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
             self._tokenizer = None
-            reason = self._reason(error)
             words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
-            named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
-            named.fault = reason.fault
-            raise named from error
+            # Its frames hold the call, and that one has gRPC dial even when its channel is closed.
+            raise _within(words, self._reason(error)) from error.with_traceback(None)
         return contract.tokens(answer)
 
     async def tokenizer(self) -> TokenizerContract:
@@ -186,7 +184,7 @@ class Replica:
         self._note(dict(zip(self._models, found, strict=True)))
 
     def _note(self, found: dict[str, ModelContract | SpeechError]) -> None:
-        errors = {m: e for m, e in found.items() if isinstance(e, SpeechError)}
+        errors = {m: _bare(e) for m, e in found.items() if isinstance(e, SpeechError)}
         contracts = {m: c for m, c in found.items() if not isinstance(c, SpeechError)}
         self.health.probed(None if contracts else next(iter(errors.values())))
         # One that is silent may only be busy: what it said counts as long as its health does.
@@ -224,7 +222,7 @@ class Replica:
         try:
             return await method(request, timeout=patience_seconds, metadata=self._metadata)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
-            raise self._reason(error) from error
+            raise self._reason(error) from error.with_traceback(None)
 
     def _reason(self, error: Exception) -> SpeechError:
         if isinstance(error, grpc.aio.AioRpcError):
@@ -277,6 +275,23 @@ class Replica:
         """Close the channel, after the calls that were given up have ended."""
         await self._caller.aclose()
         await self._channel.close()
+        self.unready = {}
+
+
+def _within(words: str, reason: SpeechError) -> SpeechError:
+    """Return that error, with these words before its own."""
+    named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
+    named.fault = reason.fault
+    return named
+
+
+def _bare(error: SpeechError) -> SpeechError:
+    """Return it without the frames that it came through: they hold it, this Triton and a call.
+
+    While a call is held, gRPC dials its address, even when the channel is closed.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _check_offset(chunk: PcmChunk, expected: int) -> None:

@@ -100,7 +100,7 @@ class _Call:
     """
 
     def __init__(self, call: Any, request: service_pb2.ModelInferRequest) -> None:
-        self._call = call
+        self._call: Any = call
         self._loop = asyncio.get_running_loop()
         self._arrived: deque[service_pb2.ModelStreamInferResponse] = deque()
         self._has_news = Flag()
@@ -153,20 +153,32 @@ class _Call:
         """End a call that is not read to its end: by a cancel, and reading what still comes."""
         self._is_given_up = True
         self._is_wanted.set()
+        call = self._call
+        if call is None:
+            return
         try:
             if cancel is not None:
                 async with Deadline.after(WIND_DOWN_SECONDS).limit("the model did not stop"):
                     await self._is_written.wait()
-                    await self._call.write(cancel)
-                    await self._call.done_writing()
+                    await call.write(cancel)
+                    await call.done_writing()
                     await asyncio.wait({self.running})
         except Exception as error:  # noqa: BLE001  gRPC has many for a call that ends meanwhile
             _log_not_wound_down(repr(error))
-        self._call.cancel()
+        call.cancel()
         # Whatever was still going on ends with the call, and its error is nobody's.
         await asyncio.gather(self.running, return_exceptions=True)
 
     async def _run(self, request: service_pb2.ModelInferRequest) -> None:
+        """Exchange, and keep why that ended, but no error of gRPC's: its frames hold the call."""
+        try:
+            await self._exchange(request)
+        except grpc.aio.AioRpcError as error:
+            self._reason = classify(error.code(), error.details() or "")
+        except asyncio.CancelledError:
+            pass  # By `cancel` of the call: nobody cancels this task.
+
+    async def _exchange(self, request: service_pb2.ModelInferRequest) -> None:
         """Write the request and read the responses: the first when it is wanted, and the next.
 
         From then on READ_AHEAD of them are kept; the others wait in gRPC, and so at the model.
@@ -217,6 +229,9 @@ class _Call:
         self._call.cancel()
 
     def _ended(self, running: asyncio.Future[None]) -> None:
+        # While a call is held, by an error's frames say, gRPC dials its address, even when the
+        # channel is closed.
+        self._call = None
         self._has_news.set()
         self._is_written.set()
         if self._alarm is not None:
@@ -225,11 +240,10 @@ class _Call:
         _ = running.cancelled() or running.exception()
 
     def _why_there_is_no_more(self) -> SpeechError:
-        try:
-            self.running.result()
-        except grpc.aio.AioRpcError as error:
-            return classify(error.code(), error.details() or "")
-        return self._reason or BackendUnavailableError("the call to Triton was given up")
+        self.running.result()
+        # It is not kept, since its frames will hold this call.
+        reason, self._reason = self._reason, None
+        return reason or BackendUnavailableError("the call to Triton was given up")
 
     async def _broken_off(self) -> SpeechError:
         code = await self._call.code()
