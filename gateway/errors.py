@@ -85,6 +85,15 @@ class SpeechError(Exception):
         self.code = code or self.code
         self.detail = detail
 
+    def bare(self) -> SpeechError:
+        """Return it, fit to be kept: without the frames that it came through, and its causes.
+
+        Frames hold what was at hand there, a call to Triton say, and often the error itself, so
+        that only the garbage collector would free them.
+        """
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
+
 
 class InvalidRequestError(SpeechError):
     """The request cannot be served as it is; trying again will not help."""

@@ -134,7 +134,7 @@ class StatisticsPoller:
         try:
             statistics = await ask_statistics(replica, self._served, self._deadline_seconds)
         except SpeechError as reason:
-            error = reason
+            error = reason.bare()
         now = self._clock()
         return Snapshot(replica.name, now, now - started_at, statistics, error)
 

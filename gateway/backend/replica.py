@@ -184,7 +184,7 @@ class Replica:
         self._note(dict(zip(self._models, found, strict=True)))
 
     def _note(self, found: dict[str, ModelContract | SpeechError]) -> None:
-        errors = {m: _bare(e) for m, e in found.items() if isinstance(e, SpeechError)}
+        errors = {m: e.bare() for m, e in found.items() if isinstance(e, SpeechError)}
         contracts = {m: c for m, c in found.items() if not isinstance(c, SpeechError)}
         self.health.probed(None if contracts else next(iter(errors.values())))
         # One that is silent may only be busy: what it said counts as long as its health does.
@@ -283,15 +283,6 @@ def _within(words: str, reason: SpeechError) -> SpeechError:
     named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
     named.fault = reason.fault
     return named
-
-
-def _bare(error: SpeechError) -> SpeechError:
-    """Return it without the frames that it came through: they hold it, this Triton and a call.
-
-    While a call is held, gRPC dials its address, even when the channel is closed.
-    """
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
 
 
 def _check_offset(chunk: PcmChunk, expected: int) -> None:

@@ -126,7 +126,7 @@ async def ask_statistics(
         try:
             return await method(request, timeout=timeout_seconds, metadata=replica.metadata)
         except grpc.aio.AioRpcError as error:
-            raise classify(error.code(), error.details() or "") from error
+            raise classify(error.code(), error.details() or "") from error.with_traceback(None)
         except grpc.aio.UsageError as error:
             raise BackendUnavailableError("the channel to Triton is closed") from error
 
