@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,11 @@ from gateway.pem import Pem
 from speech_wire.certificates import CertificateError, Pair, Part, check_authority, check_pair
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from gateway.settings import Settings
+
+log = logging.getLogger("speech.replicas")
 
 CA, CLIENT_CERT, CLIENT_KEY = (
     f"SPEECH_TRITON_{name}" for name in ("CA", "CLIENT_CERT", "CLIENT_KEY")
@@ -60,6 +66,28 @@ class Certificates:
         if self.client_cert is not None and self.client_key is not None:
             shown, key = _part(CLIENT_CERT, self.client_cert), _part(CLIENT_KEY, self.client_key)
             check_pair(Pair("client", shown, key))
+
+
+async def follow(
+    held: Certificates, every_seconds: float
+) -> AsyncGenerator[tuple[Certificates, str], None]:
+    """Read the files again and again; yield what holds now, and why not what is in them, if so."""
+    problem = ""
+    while True:
+        await asyncio.sleep(every_seconds)
+        before, problem = problem, ""
+        try:
+            now = await asyncio.to_thread(held.reread)
+        except CertificateError as error:
+            now, problem = held, str(error)
+        if problem and problem != before:
+            log.warning("certificates.kept", extra={"fields": {"reason": problem}})
+        if before and not problem:
+            log.info("certificates.work_again")
+        if now is not held:
+            log.info("certificates.changed")
+        held = now
+        yield held, problem
 
 
 def _part(name: str, pem: Pem) -> Part:

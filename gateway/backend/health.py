@@ -50,7 +50,23 @@ class Health:
         self.ejections = 0
         self.successes = 0
         """Calls that came to their end."""
-        self.last_error = ""
+        self._last_error = ""
+        self._last_error_at_seconds = 0.0
+
+    @property
+    def last_error(self) -> str:
+        """What failed last, "" for nothing yet."""
+        return self._last_error
+
+    @last_error.setter
+    def last_error(self, words: str) -> None:
+        self._last_error = words
+        self._last_error_at_seconds = self._clock()
+
+    @property
+    def last_error_seconds(self) -> float | None:
+        """How long ago that was, or was last so; None for nothing yet."""
+        return self._clock() - self._last_error_at_seconds if self._last_error else None
 
     @property
     def state(self) -> State:

@@ -264,6 +264,7 @@ class Replica:
             capacity=self.capacity,
             ejections=self.health.ejections,
             last_error=self.health.last_error,
+            last_error_seconds=self.health.last_error_seconds,
             models=tuple(sorted(self.contracts)),
         )
 

@@ -8,8 +8,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gateway.backend.certificates import follow
 from gateway.backend.deep_probe import speak_a_word
 from gateway.backend.health import Health
+from gateway.backend.renewal import Renewal
 from gateway.backend.replica import Replica
 from gateway.backend.stream import StreamLimits
 from gateway.errors import (
@@ -18,7 +20,6 @@ from gateway.errors import (
     MisconfiguredError,
     SpeechError,
 )
-from speech_wire.certificates import CertificateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -136,22 +137,15 @@ class Roster:
             self._is_known.set()
 
     async def _follow_certificates(self) -> None:
-        problem = ""
-        while True:
-            await asyncio.sleep(self._settings.probe_interval_seconds)
-            held = self._security.certificates
-            try:
-                now = await asyncio.to_thread(held.reread)
-            except CertificateError as error:
-                if problem != (problem := str(error)):
-                    log.warning("certificates.kept", extra={"fields": {"reason": problem}})
-                for replica in filter(_is_renewable, self.present):
+        before = ""
+        first, every_seconds = self._security.certificates, self._settings.probe_interval_seconds
+        async for held, problem in follow(first, every_seconds):
+            if held is not self._security.certificates:
+                self._security = replace(self._security, certificates=held)
+            for replica in filter(_is_renewable, self.present):
+                if problem or before == replica.health.last_error:
                     replica.health.last_error = problem
-                continue
-            problem = ""
-            if now is not held:
-                log.info("certificates.changed")
-                self._security = replace(self._security, certificates=now)
+            before = problem
 
     def _update(self, addresses: dict[str, Address]) -> None:
         for replica in self.present:
@@ -205,6 +199,7 @@ class Roster:
     async def _watch(self, replica: Replica) -> None:
         deep_every_seconds = self._settings.deep_probe_interval_seconds
         due_at_seconds = self._clock() + deep_every_seconds
+        renewal = Renewal()
         while True:
             await asyncio.wait({self.probe(replica)})
             if replica.health.is_stuck:
@@ -215,8 +210,11 @@ class Roster:
                 self._add(replica.address, renewed)
                 return
             is_old = _is_renewable(replica) and replica.security is not self._security
-            if is_old and await self._renew(replica):
-                return
+            if is_old and renewal.is_due(self._security, self._clock()):
+                if await self._renew(replica):
+                    return
+                if replica.health.answers:
+                    renewal.failed(self._clock())
             if deep_every_seconds and self._clock() >= due_at_seconds:
                 await self._probe_deeply(replica)
                 due_at_seconds = self._clock() + deep_every_seconds

@@ -88,8 +88,8 @@ def _tokens(given: Any) -> npt.NDArray[np.int32]:
 class ReplicaStatus:
     """What one Triton behind the service is now.
 
-    `state` is connecting, ready, draining or ejected, for `state_seconds`; `models` are those of
-    the settings that it has ready.
+    `state` is connecting, ready, draining or ejected, for `state_seconds`; `last_error` was
+    `last_error_seconds` ago. `models` are those of the settings that it has ready.
     """
 
     name: str
@@ -101,6 +101,7 @@ class ReplicaStatus:
     capacity: int
     ejections: int
     last_error: str
+    last_error_seconds: float | None
     models: tuple[str, ...]
 
 

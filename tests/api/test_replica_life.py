@@ -150,6 +150,7 @@ def test_replicas_are_shown_as_plain_data(pair: Pair) -> None:
         "capacity": 16,
         "ejections": 0,
         "last_error": "",
+        "last_error_seconds": None,
         "models": ["hibari"],
     }
 

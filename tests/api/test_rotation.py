@@ -180,16 +180,20 @@ def test_a_pair_that_triton_does_not_take_changes_nothing_and_is_told(
 ) -> None:
     with (
         mutual(ours) as triton,
-        RunningService(triton, **settings(ours)) as service,
+        Relay(triton.address) as relay,
+        RunningService(relay.address, **settings(ours)) as service,
     ):
-        service.wait_state(triton.address, "ready")
+        service.wait_state(relay.address, "ready")
         for name in ("client.pem", "client-key.pem"):
             shutil.copy(theirs / name, ours / name)
-        wait(lambda: "not with the new cert" in last_error(service, triton.address))
-        state = service.replicas()[triton.address]["state"]
+        wait(lambda: "not with the new cert" in last_error(service, relay.address))
+        dials, asked = relay.taken, len(triton.door.metadata)
+        wait(lambda: len(triton.door.metadata) > asked + 20)
+        state = service.replicas()[relay.address]["state"]
         assert service.say().status_code == 200
 
     assert state == "ready"
+    assert relay.taken == dials
 
 
 def test_old_and_new_pairs_go_together(ours: Path) -> None:
