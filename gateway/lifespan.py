@@ -67,7 +67,8 @@ def make_lifespan(
             voices = Voices(backend, aliases, of_file)
             state = _state(settings, aliases, voices, speaker, backend)
             if isinstance(backend, TritonSynthesizer):
-                state["metrics"].registry.register(UpstreamCollector(backend.counts))
+                collector = UpstreamCollector(backend.counts, backend.address_problem)
+                state["metrics"].registry.register(collector)
                 if settings.statistics_interval_seconds:
                     poller = StatisticsPoller(
                         backend.targets,

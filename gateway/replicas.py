@@ -49,11 +49,19 @@ def _asked(url: str, api_key: str, *, as_json: bool) -> str:
     try:
         body = answer.json()
         if answer.is_success:
-            return json.dumps(body) if as_json else table(body["replicas"])
+            return json.dumps(body) if as_json else text(body)
         message = body["error"]["message"]
     except (ValueError, KeyError, TypeError):
         message = f"{url} is no speech-gateway: {answer.text[:200]!r}"
     raise _RefusedError(f"{answer.status_code}: {message}")
+
+
+def text(body: dict[str, Any]) -> str:
+    """Return the answer for a terminal: the table, and what is wrong with the addresses."""
+    problem = body.get("problem")
+    told = f"The Tritons cannot be told (SPEECH_TRITON_ADDRESS): {problem}" if problem else ""
+    none = "" if body["replicas"] else "no Triton is known (SPEECH_TRITON_ADDRESS names none now)"
+    return "\n".join(filter(None, [table(body["replicas"]), told or none]))
 
 
 def table(those: Sequence[dict[str, Any]]) -> str:
@@ -76,9 +84,21 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
         str(one["ejections"]),
         one["tls"],
         one["address"],
-        ",".join(one["models"]) or "-",
-        one["last_error"] or "-",
+        ",".join(_models(one)) or "-",
+        _last_error(one),
     )
+
+
+def _models(one: dict[str, Any]) -> list[str]:
+    """Return its models, those marked that get nothing new since they differ from the others'."""
+    aside = one.get("set_aside", ())
+    return [f"{model} (differs)" if model in aside else model for model in one["models"]]
+
+
+def _last_error(one: dict[str, Any]) -> str:
+    seconds = one.get("last_error_seconds")
+    ago = "" if seconds is None else f" ({age(seconds)} ago)"
+    return f"{one['last_error']}{ago}" if one["last_error"] else "-"
 
 
 def age(seconds: float) -> str:

@@ -14,5 +14,12 @@ router = APIRouter(tags=["health"])
 
 @router.get("/v1/replicas")
 async def list_replicas(state: StateDep) -> dict[str, Any]:
-    """List the Tritons behind the service, with what each does now."""
-    return {"replicas": [asdict(status) for status in state["synthesizer"].statuses()]}
+    """List the Tritons behind the service, with what each does now.
+
+    `problem` is why it cannot be told now which there are, "" while it can.
+    """
+    synthesizer = state["synthesizer"]
+    return {
+        "replicas": [asdict(status) for status in synthesizer.statuses()],
+        "problem": synthesizer.address_problem(),
+    }

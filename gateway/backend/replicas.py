@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import contextmanager
 from copy import copy
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.speech.deadline import Deadline
 
+log = logging.getLogger("speech.replicas")
+
 
 class Replicas:
     """The pool of Tritons. Make it inside the running event loop; it works until `aclose`.
@@ -40,10 +43,13 @@ class Replicas:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._models = settings.models
+        self._source = way.source
         self._rng = rng or Random()  # noqa: S311  it spreads load
         self._clock = clock
         self._roster = Roster(settings, way, counts, clock)
         self._leading: dict[str, ModelContract] = {}
+        self._told_set_aside: dict[Replica, list[str]] = {}
+        self._roster.after_probe = self._tell_set_aside
 
     async def aclose(self) -> None:
         """Stop probing and close all channels, after the calls that were given up have ended."""
@@ -67,6 +73,33 @@ class Replicas:
         if first is not None:
             self._leading[model] = first
         return first
+
+    def set_aside(self) -> dict[Replica, list[str]]:
+        """Return those with models that get nothing new, since they differ from the others'."""
+        found: dict[Replica, list[str]] = {}
+        for model in self._models:
+            leading = self.contract(model)
+            for replica in self._roster.present:
+                if _answers(replica, model) and leading not in (None, replica.contracts[model]):
+                    found.setdefault(replica, []).append(model)
+        return found
+
+    def _tell_set_aside(self) -> None:
+        found = self.set_aside()
+        for replica, models in found.items():
+            if self._told_set_aside.get(replica) != models:
+                fields = {
+                    "replica": replica.name,
+                    "models": ",".join(models),
+                    "reason": "it has another checkpoint, other voices or other inputs than the "
+                    "Tritons with the most capacity, and gets no new requests for these models",
+                }
+                log.warning("replica.set_aside", extra={"fields": fields})
+        self._told_set_aside = found
+
+    def address_problem(self) -> str:
+        """Return why it cannot be told now which Tritons there are, "" while it can."""
+        return self._source.problem
 
     def candidates(self, model: str, contract: ModelContract) -> list[Replica]:
         """Return the Tritons that may speak by this contract: the ready ones, if there are any."""

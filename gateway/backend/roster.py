@@ -48,6 +48,8 @@ class Roster:
     ) -> None:
         self.refused: dict[str, SpeechError] = {}
         """Why there is no channel to a Triton, by its name."""
+        self.after_probe: Callable[[], None] = lambda: None
+        """Called when a probe may have changed what is known of models."""
         self._settings = settings
         self._source = way.source
         self._counts = counts
@@ -269,6 +271,7 @@ class Roster:
             alike = (r.contracts.get(model) for r in self.present if r is not replica)
             replica.contracts[model] = next((c for c in alike if c == contract), contract)
         self._note_change(replica, before, next(iter(replica.unready.values()), None))
+        self.after_probe()
 
     def _note_change(self, replica: Replica, before: str, error: SpeechError | None) -> None:
         state = replica.health.state

@@ -184,7 +184,15 @@ class TritonSynthesizer:
 
     def statuses(self) -> tuple[ReplicaStatus, ...]:
         """See Synthesizer.statuses."""
-        return tuple(replica.status() for replica in self._replicas.all())
+        set_aside = self._replicas.set_aside()
+        return tuple(
+            replace(replica.status(), set_aside=tuple(set_aside.get(replica, ())))
+            for replica in self._replicas.all()
+        )
+
+    def address_problem(self) -> str:
+        """See Synthesizer.address_problem."""
+        return self._replicas.address_problem()
 
     async def _choose(self, model: str, bond: _Bond, attempts: Attempts) -> Replica:
         """Return the Triton for the next attempt: that of the last segment while it can."""

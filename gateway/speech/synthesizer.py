@@ -80,3 +80,6 @@ class Synthesizer(Protocol):
 
     def statuses(self) -> tuple[ReplicaStatus, ...]:
         """Return what there is to speak with, and the state of each."""
+
+    def address_problem(self) -> str:
+        """Return why it cannot be told now what there is to speak with, "" while it can."""

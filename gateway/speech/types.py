@@ -89,7 +89,8 @@ class ReplicaStatus:
     """What one Triton behind the service is now.
 
     `state` is connecting, ready, draining or ejected, for `state_seconds`; `last_error` was
-    `last_error_seconds` ago. `models` are those of the settings that it has ready.
+    `last_error_seconds` ago. `models` are those of the settings that it has ready, and
+    `set_aside` those of them that get nothing new, since they differ from the others'.
     """
 
     name: str
@@ -103,6 +104,7 @@ class ReplicaStatus:
     last_error: str
     last_error_seconds: float | None
     models: tuple[str, ...]
+    set_aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from gateway.speech.buckets import BucketCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 class BucketsCollector(Collector):
@@ -55,10 +55,11 @@ class Upstream(Protocol):
 
 
 class UpstreamCollector(Collector):
-    """The streams to Triton, by model and replica."""
+    """The streams to Triton, by model and replica, and whether the Tritons are known."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, address_problem: Callable[[], str]) -> None:
         self._upstream = upstream
+        self._address_problem = address_problem
 
     def collect(self) -> Iterator[Metric]:
         """See Collector.collect."""
@@ -77,4 +78,9 @@ class UpstreamCollector(Collector):
         )
         for names, count in self._upstream.errors.items():
             errors.add_metric(names, count)
-        yield from (in_flight, errors)
+        known = GaugeMetricFamily(
+            "speech_discovery_ok",
+            "1 while what SPEECH_TRITON_ADDRESS names can be read, else 0",
+            value=float(not self._address_problem()),
+        )
+        yield from (in_flight, errors, known)

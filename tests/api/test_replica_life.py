@@ -152,6 +152,7 @@ def test_replicas_are_shown_as_plain_data(pair: Pair) -> None:
         "last_error": "",
         "last_error_seconds": None,
         "models": ["hibari"],
+        "set_aside": [],
     }
 
 
@@ -184,10 +185,14 @@ def test_without_any_address_the_reason_is_said(tmp_path: Path) -> None:
 
     with RunningService(f"file://{file}") as service:
         spoken, ready = service.say(), service.client.get("/readyz")
+        problem = service.client.get("/v1/replicas").json()["problem"]
+        is_ok = service.metric("speech_discovery_ok")
         file.write_text("replica = []", "utf-8")
 
     assert "SPEECH_TRITON_ADDRESS" in message_of(spoken, 503, "backend_unavailable")
     assert ready.status_code == 503
+    assert problem == f"{file} cannot be read: No such file or directory"
+    assert is_ok == 0
 
 
 def test_a_connection_that_froze_is_given_up(triton: FakeTriton) -> None:

@@ -196,7 +196,7 @@ def test_what_scaling_asks_for_is_there() -> None:
     )
     [rule] = yaml.safe_load(rules)["rules"]["external"]
 
-    shown = {family.name for family in UpstreamCollector(UpstreamCounts()).collect()}
+    shown = {family.name for family in UpstreamCollector(UpstreamCounts(), str).collect()}
     assert asked in shown
     assert (rule["seriesQuery"], rule["metricsQuery"]) == (asked, f"sum({asked})")
 

@@ -56,16 +56,16 @@ def test_calls_are_counted_by_replica_and_class() -> None:
     counts = UpstreamCounts()
     counts.start_at_zero(["hibari"], "a:1")
     with counts.stream("hibari", "a:1"):
-        during = exposed(UpstreamCollector(counts))
+        during = exposed(UpstreamCollector(counts, str))
     for calls in (counts.stream, counts.call):
         with pytest.raises(BackendFailedError), calls("hibari", "a:1"):
             raise BackendFailedError("boom")
 
     samples = {
         (s.name, s.labels.get("class", "")): s.value
-        for family in text_string_to_metric_families(exposed(UpstreamCollector(counts)))
+        for family in text_string_to_metric_families(exposed(UpstreamCollector(counts, str)))
         for s in family.samples
-        if (s.labels["model"], s.labels["replica"]) == ("hibari", "a:1")
+        if (s.labels.get("model"), s.labels.get("replica")) == ("hibari", "a:1")
     }
     assert 'speech_segments_in_flight{model="hibari",replica="a:1"} 1.0' in during
     assert samples.pop(("speech_segments_in_flight", "")) == 0
@@ -81,3 +81,10 @@ def test_an_error_without_a_class_of_its_own_is_not_lost() -> None:
         raise SpeechError("boom")
 
     assert counts.errors["hibari", "a:1", "failed"] == 1
+
+
+@pytest.mark.parametrize(("problem", "value"), [("", 1.0), ("tritons.toml cannot be read", 0.0)])
+def test_whether_the_tritons_can_be_told_is_a_gauge(problem: str, value: float) -> None:
+    shown = exposed(UpstreamCollector(UpstreamCounts(), lambda: problem))
+
+    assert f"speech_discovery_ok {value}\n" in shown
