@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+MOST_STREAMS = 100_000
+"""A capacity above this is a slip: it would have one Triton get what others should."""
+
+
 class DiscoveryError(Exception):
     """The addresses cannot be told now; the message says why and never holds a secret."""
 
@@ -52,7 +56,7 @@ class Entry(BaseModel):
     tls: Tls | None = None
     server_name: str | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
-    capacity: int | None = Field(default=None, ge=1)
+    capacity: int | None = Field(default=None, ge=1, le=MOST_STREAMS)
     metrics: str | None = None
 
     @field_validator("metadata")
@@ -92,8 +96,7 @@ class Defaults:
             if given.metrics is not None:
                 split_address(given.metrics)
         except ValidationError as error:
-            problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise DiscoveryError("; ".join(problems)) from error
+            raise DiscoveryError("; ".join(map(_problem, error.errors()))) from error
         except ValueError as error:
             raise DiscoveryError(f"{_addresses(given)} {error}") from error
         tls = self.tls if given.tls is None else given.tls
@@ -109,6 +112,13 @@ class Defaults:
             capacity=given.capacity or self.capacity,
             metrics=given.metrics,
         )
+
+
+def _problem(of: Any) -> str:
+    name = ".".join(map(str, of["loc"]))
+    if of["type"] == "extra_forbidden":
+        return f"{name}: there is no such key; there are {', '.join(Entry.model_fields)}"
+    return f"{name}: {of['msg']}"
 
 
 def _addresses(given: Entry) -> str:

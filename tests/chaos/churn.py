@@ -155,7 +155,11 @@ class Churn:
         return {name: there[name] for name in kept} | chosen | {first: self._steady[first]}
 
     def _write(self, entries: dict[str, str]) -> None:
-        replica = [{"id": name, "address": address} for name, address in entries.items()]
+        # By metadata they are several Tritons, though they lead to the same few.
+        replica = [
+            {"id": name, "address": address, "metadata": {"name": name}}
+            for name, address in entries.items()
+        ]
         beside = self._file.with_suffix(".new")
         beside.write_text(json.dumps({"replica": replica}), "utf-8")
         beside.replace(self._file)

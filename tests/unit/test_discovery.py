@@ -155,9 +155,20 @@ def test_json_is_read_too(tmp_path: Path) -> None:
     [
         ("[[replica]", "cannot be read"),
         ("", "must be [[replica]] tables"),
+        ('[[replicas]]\naddress = "a:1"', "'replicas' is no key of it; there is one: `replica`"),
+        ('[[replica]]\naddress = "a:1"\n[defaults]\ntls = "off"', "'defaults' is no key of it"),
         ('replica = "10.0.0.1:8001"', "must be [[replica]] tables"),
         ('[[replica]]\nid = "a"', "replica 1: address: Field required"),
-        ('[[replica]]\naddress = "a:1"\nadress = "b:1"', "replica 1: adress: Extra inputs"),
+        (
+            '[[replica]]\naddress = "a:1"\nadress = "b:1"',
+            "adress: there is no such key; there are address",
+        ),
+        ('[[replica]]\naddress = "a:1"\n[[replica]]\naddress = "a:1"', "'a:1' is there twice"),
+        (
+            '[[replica]]\naddress = "a:1"\nid = "x"\n[[replica]]\naddress = "a:1"',
+            "'a:1' and 'x' have one address, a:1;",
+        ),
+        ('[[replica]]\naddress = "a:1"\ncapacity = 100001', "capacity: Input should be less"),
         ('[[replica]]\naddress = "a:1"\n[[replica]]\naddress = "a"', "replica 2: address 'a' must"),
         ('[[replica]]\naddress = "a:1"\ncapacity = 0', "capacity: Input should be greater"),
         ('[[replica]]\naddress = "a:1"\nmetadata = { Bad = "x" }', "metadata: Value error, pair 1"),

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gateway.backend.addresses import DiscoveryError
+from gateway.backend.discovery.source import check_distinct, check_reached_once
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +38,13 @@ class FileReader:
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> Addresses:
-        entries = self._content().get("replica")
+        content = self._content()
+        entries = content.get("replica")
+        if unknown := sorted(content.keys() - {"replica"}):
+            raise DiscoveryError(
+                f"{self._path}: {unknown[0]!r} is no key of it; there is one: `replica`, for "
+                "[[replica]] tables with an address in each"
+            )
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             raise DiscoveryError(
                 f"{self._path}: must be [[replica]] tables with an address in each (in JSON: "
@@ -49,7 +56,10 @@ class FileReader:
                 addresses.append(self._defaults.read(entry))
             except DiscoveryError as error:
                 raise DiscoveryError(f"{self._path}: replica {number}: {error}") from error
-        return tuple(addresses)
+        try:
+            return check_reached_once(check_distinct(tuple(addresses)))
+        except DiscoveryError as error:
+            raise DiscoveryError(f"{self._path}: {error}") from error
 
     def _content(self) -> dict[str, Any]:
         try:

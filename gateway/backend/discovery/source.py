@@ -79,3 +79,17 @@ def check_distinct(addresses: Addresses) -> Addresses:
             f"the name {twice[0]!r} is there twice; each Triton has one of its own"
         )
     return tuple(sorted(addresses, key=lambda address: address.id))
+
+
+def check_reached_once(addresses: Addresses) -> Addresses:
+    """Return them; raises DiscoveryError if one has two names, and so twice its share.
+
+    Where something in between chooses by the name of the server or by metadata, it is another.
+    """
+    names: dict[tuple[object, ...], str] = {}
+    for one in addresses:
+        way = (one.target, one.server_name, one.metadata)
+        if (other := names.setdefault(way, one.id)) != one.id:
+            those = f"{other!r} and {one.id!r}"
+            raise DiscoveryError(f"{those} have one address, {one.target}; name each Triton once")
+    return addresses
