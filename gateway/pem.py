@@ -30,7 +30,8 @@ class Pem:
             origin, content = text, _content(Path(text))
         labels = [label.decode() for label in BLOCK.findall(content)]
         if not any(label.endswith(kind) for label in labels):
-            raise ValueError(f"holds no PEM of a {kind}, but {labels or 'no PEM at all'}")
+            there = f"of a {' and a '.join(labels)}" if labels else "no PEM at all"
+            raise ValueError(f"holds no PEM of a {kind}, but {there}")
         return cls(origin, content)
 
     @property

@@ -90,7 +90,8 @@ TABLE = (
         ANY,
         "This protocol is restricted",
         MisconfiguredError,
-        "Triton refuses the gateway: its restricted protocols need a key",
+        "Triton refuses the gateway: its restricted protocols need a key that the gateway does not "
+        "send, or another than it sends (SPEECH_TRITON_METADATA)",
     ),
     Row(
         ANY,

@@ -19,6 +19,7 @@ from gateway.backend.stream import StreamCaller
 from gateway.backend.tokenizer import read_tokenizer
 from gateway.errors import (
     BackendFailedError,
+    BackendTimeoutError,
     BackendUnavailableError,
     MisconfiguredError,
     NoConnectionError,
@@ -222,7 +223,13 @@ class Replica:
         try:
             return await method(request, timeout=patience_seconds, metadata=self._metadata)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
-            raise self._reason(error) from error.with_traceback(None)
+            raise self._unanswered(self._reason(error)) from error.with_traceback(None)
+
+    def _unanswered(self, reason: SpeechError) -> SpeechError:
+        if not isinstance(reason, BackendTimeoutError):
+            return reason
+        within = f"{self._answer_seconds:g} s (SPEECH_PROBE_TIMEOUT_SECONDS)"
+        return BackendTimeoutError(f"Triton has not answered within {within}", detail=reason.detail)
 
     def _reason(self, error: Exception) -> SpeechError:
         if isinstance(error, grpc.aio.AioRpcError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,10 +18,10 @@ from gateway.settings.triton import TritonSettings
 
 PREFIX = "SPEECH_"
 ENV_FILE = ".env"
-SECRETS = (
-    *("api_keys", "client_api_key"),
-    *("triton_ca", "triton_client_cert", "triton_client_key", "triton_metadata"),
-)
+PEMS = ("triton_ca", "triton_client_cert", "triton_client_key")
+SECRETS = ("api_keys", "client_api_key", *PEMS, "triton_metadata")
+PATH = re.compile(r"(?!.*-----BEGIN)(?![\w+/=\\]{40,}$)[^\n]{1,200}")
+"""What is meant as the path of a file of PEM: one short line, neither PEM nor what is within."""
 
 
 class SettingsError(Exception):
@@ -78,7 +79,9 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def _shown(problem: Any) -> str:
-    return "(not shown)" if problem["loc"][0] in SECRETS else repr(problem["input"])
+    name, given = problem["loc"][0], problem["input"]
+    is_path = name in PEMS and isinstance(given, str) and PATH.fullmatch(given)
+    return repr(given) if is_path or name not in SECRETS else "(not shown)"
 
 
 def _words(problem: Any) -> str:

@@ -203,7 +203,7 @@ def test_a_wrong_key_is_the_operators_mistake_and_no_outage(triton: FakeTriton, 
         shown = service.replicas()[triton.address]
 
     message = message_of(refused, 500, "misconfigured")
-    assert "restricted protocols need a key" in message
+    assert "need a key that the gateway does not send" in message
     assert "triton-grpc-protocol" not in refused.text + ready.text + str(shown)
     assert ready.status_code == 503
     assert shown["ejections"] == 0

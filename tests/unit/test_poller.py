@@ -246,7 +246,7 @@ def test_what_changes_is_logged_once(world: World, caplog: pytest.LogCaptureFixt
     assert down.getMessage() == "triton.no_statistics"
     assert fields_of(down)["replica"] == "a"
     assert fields_of(down)["error"] == "misconfigured"
-    assert "restricted protocols need a key" in fields_of(down)["detail"]
+    assert "need a key that the gateway does not send" in fields_of(down)["detail"]
     assert again.getMessage() == "triton.statistics_again"
     assert fields_of(again) == {"replica": "a"}
 

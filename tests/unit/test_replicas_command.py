@@ -11,7 +11,7 @@ from fakes.replicas import serve, wait_ready, write
 from fakes.service import RunningService
 from fakes.triton import FakeTriton
 from gateway.__main__ import main
-from gateway.replicas import age, table
+from gateway.replicas import age, table, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,11 +45,36 @@ def test_the_table_has_a_line_for_each() -> None:
     assert len({line.index("10.0.0.1") for line in lines[1:]}) == 1
 
 
+def test_what_is_set_aside_is_marked_and_an_error_has_its_age() -> None:
+    one = ONE | {"set_aside": ["hibari"], "last_error_seconds": 40.0}
+
+    row = table([one]).splitlines()[1]
+
+    assert "hibari (differs),spark_tts  Triton cannot be reached (40s ago)" in row
+
+
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (200_000, "2d")]
+    ("body", "words"),
+    [
+        ({"replicas": []}, "no Triton is known (SPEECH_TRITON_ADDRESS names none now)"),
+        (
+            {"replicas": [ONE], "problem": "tritons.toml cannot be read"},
+            "The Tritons cannot be told (SPEECH_TRITON_ADDRESS): tritons.toml cannot be read",
+        ),
+    ],
 )
-def test_a_time_is_in_its_largest_unit(seconds: float, text: str) -> None:
-    assert age(seconds) == text
+def test_what_is_wrong_with_the_addresses_stands_under_the_table(
+    body: dict[str, Any], words: str
+) -> None:
+    assert text(body).splitlines()[-1] == words
+    assert text(body).splitlines()[:-1] == table(body["replicas"]).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (200_000, "2d")]
+)
+def test_a_time_is_in_its_largest_unit(seconds: float, words: str) -> None:
+    assert age(seconds) == words
 
 
 def test_it_asks_a_running_service(triton: FakeTriton, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +147,19 @@ def test_check_without_addresses_says_so(
     [
         ({"SPEECH_TRITON_TLS": "private"}, "SPEECH_TRITON_CA must be given"),
         ({"SPEECH_TRITON_TLS": "system", "SPEECH_TRITON_CLIENT_CERT": "ca.pem"}, "are a pair"),
-        ({"SPEECH_TRITON_CA": "key.pem"}, "SPEECH_TRITON_CA = (not shown): "),
+        (
+            {"SPEECH_TRITON_CA": "key.pem"},
+            "SPEECH_TRITON_CA = 'key.pem': holds no PEM of a CERTIFICATE, but of a PRIVATE KEY",
+        ),
+        ({"SPEECH_TRITON_CA": "nowhere.pem"}, "SPEECH_TRITON_CA = 'nowhere.pem': is neither PEM"),
+        (
+            {"SPEECH_TRITON_CA": "-----BEGIN PRIVATE KEY-----correct"},
+            "SPEECH_TRITON_CA = (not shown): holds no PEM",
+        ),
+        (
+            {"SPEECH_TRITON_CLIENT_KEY": "correct/horse" * 10},
+            "SPEECH_TRITON_CLIENT_KEY = (not shown): is neither PEM",
+        ),
         ({"SPEECH_TRITON_METADATA": "correct-horse"}, "SPEECH_TRITON_METADATA = (not shown): "),
         ({"SPEECH_TRITON_ADDRESS": "a:1,a:1"}, "'a:1' is there twice"),
     ],

@@ -152,7 +152,7 @@ def test_what_triton_keeps_to_itself_is_done_without(triton: FakeTriton) -> None
 def test_without_the_statistics_themselves_there_are_none(triton: FakeTriton, method: str) -> None:
     triton.statistics.refused = frozenset({method})
 
-    with pytest.raises(MisconfiguredError, match="restricted protocols need a key"):
+    with pytest.raises(MisconfiguredError, match="need a key that the gateway does not send"):
         ask(triton)
 
 
