@@ -7,6 +7,7 @@ import logging
 import re
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import quiet_grpc  # noqa: F401  before whatever else imports gRPC
@@ -45,11 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     the tool that failed.
     """
     parser = argparse.ArgumentParser("speech-engine", description="Prepare and run Triton.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="of_command")
     for command in COMMANDS:
         command.add(commands)
     words = sys.argv[1:] if arguments is None else arguments
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        of_command = commands.choices[options.of_command]
+        of_command.error(f"there is no {unknown[0]} here; see {of_command.prog} --help")
     if empty := [word for word in words if not word or EMPTY.fullmatch(word)]:
         what = f"{empty[0]}''" if empty[0] else f"'', after {words[words.index('') - 1]!r}"
         parser.error(f"a value is empty ({what}): give one, or leave the option out")
@@ -66,10 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     except OSError as error:
-        print(f"error: {in_words(error)}", file=sys.stderr)
+        print(f"error: {_option_of(error, options)}{in_words(error)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return KILLED_BY_SIGNAL + signal.SIGINT
+
+
+def _option_of(error: OSError, options: argparse.Namespace) -> str:
+    """Return the option that named the file, "" where none did."""
+    paths = {str(path): name for name, path in vars(options).items() if isinstance(path, Path)}
+    name = paths.get(str(error.filename), "")
+    return f"--{name.replace('_', '-')}: " if name.endswith("_file") else ""
 
 
 if __name__ == "__main__":

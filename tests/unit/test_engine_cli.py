@@ -261,3 +261,28 @@ def test_a_host_that_is_not_this_machines_is_no_taken_port(
 
     assert done.returncode == 1
     assert "error: 192.0.2.1 is no address of this machine: " in done.stderr
+
+
+def test_an_argument_that_a_command_does_not_have_is_told_with_its_usage(tmp_path: Path) -> None:
+    done = engine(tmp_path, "serve", "--port", "1")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: speech-engine serve ")
+    words = "speech-engine serve: error: there is no --port here; see speech-engine serve --help\n"
+    assert done.stderr.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("short", "the secret has 5 characters"), (None, "secret is not there")],
+)
+def test_what_is_wrong_with_a_secret_names_its_option(
+    tmp_path: Path, environment: dict[str, str], content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "secret").write_text(content, "utf-8")
+
+    done = engine(tmp_path, "serve", "--secret-file", "secret", env=environment)
+
+    assert done.returncode == 1
+    assert f"error: --secret-file: {words}" in done.stderr
