@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+import gateway.settings.grpc_log  # noqa: F401  Before gRPC, which the next bring
 from gateway import check, local, replicas, say, stats
 from gateway.addresses import check_url
 from gateway.app import create_app

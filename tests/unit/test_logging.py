@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -193,3 +194,22 @@ def test_lines_of_others_are_events_without_fields(lines: dict[LogFormat, io.Str
     text = lines["text"].getvalue()
     assert "ERROR it is broken\nTraceback" in text
     assert text.endswith("'boom'\n")
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, "NONE"), ({"GRPC_VERBOSITY": "INFO"}, "INFO")])
+def test_grpc_is_told_to_be_quiet_before_it_is_imported(given: dict[str, str], kept: str) -> None:
+    program = (
+        "import os, sys, gateway.settings.grpc_log; print('grpc' in sys.modules, end=' ');"
+        "import gateway.__main__; print(os.environ['GRPC_VERBOSITY'])"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=plain | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.split() == ["False", kept]
