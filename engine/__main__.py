@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        of_command = commands.choices[options.of_command]
-        of_command.error(f"there is no {unknown[0]} here; see {of_command.prog} --help")
+        # With the usage of the command: argparse's own error has that of all.
+        commands.choices[options.of_command].error(f"unrecognized arguments: {' '.join(unknown)}")
     if empty := [word for word in words if not word or EMPTY.fullmatch(word)]:
         what = f"{empty[0]}''" if empty[0] else f"'', after {words[words.index('') - 1]!r}"
         parser.error(f"a value is empty ({what}): give one, or leave the option out")

@@ -243,7 +243,7 @@ def test_one_slow_answer_is_no_reason_to_give_a_triton_up(triton: FakeTriton) ->
             state = service.replicas()[relay.address]
 
     assert (state["state"], state["models"]) == ("ready", ["hibari"])
-    assert "deadline" in state["last_error"]
+    assert "has not answered" in state["last_error"]
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def test_an_argument_that_a_command_does_not_have_is_told_with_its_usage(tmp_pat
 
     assert done.returncode == 2
     assert done.stderr.startswith("usage: speech-engine serve ")
-    words = "speech-engine serve: error: there is no --port here; see speech-engine serve --help\n"
+    words = "speech-engine serve: error: unrecognized arguments: --port 1\n"
     assert done.stderr.endswith(words)
 
 
