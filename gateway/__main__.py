@@ -286,9 +286,8 @@ def _serve(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _say(settings: Settings, options: argparse.Namespace) -> int:
-    url = options.url or local.base_url(settings)
     return say.say(
-        url,
+        options.url or local.base_url(settings),
         options.text,
         options.output,
         model=options.model,

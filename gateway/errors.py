@@ -85,6 +85,12 @@ class SpeechError(Exception):
         self.code = code or self.code
         self.detail = detail
 
+    def within(self, words: str) -> SpeechError:
+        """Return the same error with these words before its own."""
+        named = type(self)(f"{words}: {self.message}", detail=self.detail)
+        named.fault = self.fault
+        return named
+
     def bare(self) -> SpeechError:
         """Return it, fit to be kept: without the frames that it came through, and its causes.
 

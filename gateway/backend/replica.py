@@ -152,7 +152,7 @@ class Replica:
             self._tokenizer = None
             words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
             # Its frames hold the call, and that one has gRPC dial even when its channel is closed.
-            raise _within(words, self._reason(error)) from error.with_traceback(None)
+            raise self._reason(error).within(words) from error.with_traceback(None)
         return contract.tokens(answer)
 
     async def tokenizer(self) -> TokenizerContract:
@@ -284,13 +284,6 @@ class Replica:
         await self._caller.aclose()
         await self._channel.close()
         self.unready = {}
-
-
-def _within(words: str, reason: SpeechError) -> SpeechError:
-    """Return that error, with these words before its own."""
-    named = type(reason)(f"{words}: {reason.message}", detail=reason.detail)
-    named.fault = reason.fault
-    return named
 
 
 def _check_offset(chunk: PcmChunk, expected: int) -> None:

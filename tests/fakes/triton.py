@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 import threading
+from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,11 @@ __all__ = [
 
 STEP_SECONDS = 10.0
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+LOOPS_KEPT = 16
+ENDED_LOOPS: deque[asyncio.AbstractEventLoop] = deque()
+"""gRPC has one poller for all loops of a process: it may bring an ended fake's last events to
+another's loop, which hands them on and fails where the fake's is closed."""
 
 
 class FakeTriton:
@@ -133,7 +139,7 @@ class FakeTriton:
         bound: Future[int] = Future()
         self._stop = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(bound)), name="fake-triton", daemon=True
+            target=self._run, args=(bound,), name="fake-triton", daemon=True
         )
         self._thread.start()
         self.port = bound.result(STEP_SECONDS)
@@ -145,6 +151,17 @@ class FakeTriton:
         self._stop.set_result(None)
         self._thread.join(STEP_SECONDS)
         self._stop = self._thread = None
+
+    def _run(self, bound: Future[int]) -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(self._serve(bound))
+            loop.run_until_complete(_cancelled(asyncio.all_tasks(loop)))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            ENDED_LOOPS.append(loop)
+            if len(ENDED_LOOPS) > LOOPS_KEPT:
+                ENDED_LOOPS.popleft().close()
 
     async def _serve(self, bound: Future[int]) -> None:
         try:
@@ -162,6 +179,12 @@ class FakeTriton:
         bound.set_result(port)
         await asyncio.wrap_future(self._stop)
         await server.stop(grace=None)
+
+
+async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def main() -> None:
