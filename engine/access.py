@@ -117,12 +117,12 @@ def check_secret(secret: str) -> None:
     """Raise EngineError for what is easily guessed, or cannot be sent."""
     if len(secret) < SHORTEST_SECRET:
         raise EngineError(
-            f"--secret-file: the secret has {len(secret)} characters, {SHORTEST_SECRET} at least "
+            f"the secret has {len(secret)} characters, {SHORTEST_SECRET} at least "
             "are needed; `openssl rand -hex 32` makes one"
         )
     if not (secret.isascii() and secret.isprintable()):
         raise EngineError(
-            "--secret-file: the secret has characters that no header can carry; take letters and "
+            "the secret has characters that no header can carry; take letters and "
             "digits, `openssl rand -hex 32` makes some"
         )
 
