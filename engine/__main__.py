@@ -24,7 +24,7 @@ from engine.commands import (
     serve,
     verify,
 )
-from engine.errors import EngineError, ServerDiedError, in_words
+from engine.errors import SERVER_DIED, EngineError, ServerDiedError, in_words
 from engine.tool import KILLED_BY_SIGNAL, ToolError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ EMPTY = re.compile(r"--[\w-]+=")
 """An option whose value is a variable that was not set, most often."""
 
 FAILED = 1
-SERVER_DIED = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -245,14 +245,18 @@ def _check_writable(folder: Path) -> None:
 
 def check_place(folder: Path) -> None:
     """Raise EngineError for a folder, there or not yet, in which nothing can be written."""
-    place = folder
     try:
-        while not place.exists():
-            place = place.parent
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=_existing(folder)):
             pass
     except OSError as error:
         raise _unwritable(folder, error) from error
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that is there."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder
 
 
 def _unwritable(folder: Path, error: OSError) -> EngineError:
@@ -279,9 +283,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def check_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     """Raise EngineError where the disk of `folder`, there or not yet, has too little room."""
-    place = folder
-    while not place.exists():
-        place = place.parent
+    place = _existing(folder)
     free = shutil.disk_usage(place).free
     if free < needed_bytes:
         raise EngineError(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from engine.artefacts import check_space, make
 from engine.errors import EngineError
 from engine.fingerprints import sha256
+from engine.sizes import folder_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,8 +85,8 @@ def _fetch(source: Source, part: Path) -> dict[str, Any]:
     try:
         files = _listed(hub, source)
         _remove_torn(part)
-        have = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
-        check_space(part, max(0, files.total_bytes - have), f"{source.repository}")
+        missing_bytes = max(0, files.total_bytes - folder_bytes(part))
+        check_space(part, missing_bytes, source.repository)
         hub.snapshot_download(
             source.repository,
             revision=files.commit,

@@ -11,6 +11,10 @@ class ServerDiedError(EngineError):
     """Tritonserver ended by itself; the message carries its exit code and own error lines."""
 
 
+SERVER_DIED = 3
+"""The exit code of `engine serve` whose server has died."""
+
+
 ADVICE = {
     errno.EACCES: "{file} is not for this user (permission denied); give it to this user, or "
     "choose another place",

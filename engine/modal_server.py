@@ -12,14 +12,13 @@ import modal
 
 from engine.autoscale import FULL_SHARE
 from engine.deployment import GRPC_PORT, access_options
+from engine.errors import SERVER_DIED
 from engine.modal_app import deployment, serving
 from engine.served import ServedTriton
 from engine.tunnelled import STOP_SECONDS
 
 GRACE_SECONDS = math.ceil(STOP_SECONDS) + 5
 """For the whole of `stop`, which waits for Triton as long as that and may have to kill it."""
-DIED = 3
-"""The exit code of `engine serve` whose server has died."""
 
 app = modal.App("speech-server")
 
@@ -27,7 +26,7 @@ app = modal.App("speech-server")
 def end_container() -> None:
     """End this process: a container whose Triton is gone answers nobody, and would be kept."""
     sys.stdout.flush()
-    os._exit(DIED)
+    os._exit(SERVER_DIED)
 
 
 @app.server(

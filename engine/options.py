@@ -197,7 +197,8 @@ def check_extra(tool: str, given: Iterable[tuple[str, str]]) -> None:
         values = value.split(",") if name in MANY else [value]
         for one in values:
             _check_value(f"{tool}'s option {name}", one, options.extra[name])
-        if (other := BESIDE.get(name, name)) not in on | {name}:
+        other = BESIDE.get(name)
+        if other is not None and other not in on:
             raise EngineError(f"{tool}'s option {name} has no effect without {other}; give both")
 
 

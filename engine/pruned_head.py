@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.checkpoint import EMBEDDING
 from engine.errors import EngineError
 from engine.vocabulary import read_json, read_vocabulary
 from engine.weights import read_header
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-EMBEDDING = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
 WEIGHTS = "model.safetensors"
 PROMPT_EMBEDDINGS = "prompt_embeddings.safetensors"

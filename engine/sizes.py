@@ -24,11 +24,14 @@ WEIGHT_BYTES = {"int8": 1, "int4": 0.5, "int4_gptq": 0.5, "smoothquant": 1, "fp8
 DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 
 
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def weights_bytes(model_dir: Path | None) -> float:
     """Return the size of a checkpoint of Spark-TTS, without one that of Spark-TTS-0.5B."""
-    if model_dir is None:
-        return DOWNLOAD_BYTES
-    return sum(path.stat().st_size for path in model_dir.rglob("*") if path.is_file())
+    return DOWNLOAD_BYTES if model_dir is None else folder_bytes(model_dir)
 
 
 def converted_bytes(spec: EngineSpec, model_dir: Path | None) -> float:

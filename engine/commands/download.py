@@ -57,14 +57,15 @@ def run(options: argparse.Namespace) -> None:
     names = options.repositories or [MODEL]
     if all("@" in name for name in names):
         refuse_unused(options, ["revision"], "each repository names its own, after the @")
-    revision = options.revision or REVISION
-    check_distinct("download", [name if "@" in name else f"{name}@{revision}" for name in names])
-    for name in names:
+    default = options.revision or REVISION
+    named = [name if "@" in name else f"{name}@{default}" for name in names]
+    check_distinct("download", named)
+    for name in named:
         repository, _, revision = name.partition("@")
         allow, ignore = tuple(options.allow), tuple(options.ignore)
         if repository == MODEL and not (allow or ignore):
             allow = SPARK_TTS_FILES
-        source = Source(repository, revision or options.revision or REVISION, allow, ignore)
+        source = Source(repository, revision, allow, ignore)
         folder = options.work / "weights" / source.folder_name()
         if options.dry_run:
             print(_plan(source, folder))

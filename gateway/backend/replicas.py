@@ -139,8 +139,8 @@ class Replicas:
         awaited.
         """
         give_up_at_seconds = self._clock() + wait_seconds
-        while (chosen := least_loaded_of_two(those(), self._rng)) is None:
-            if not those():
+        while (chosen := least_loaded_of_two(found := those(), self._rng)) is None:
+            if not found:
                 break
             left_seconds = give_up_at_seconds - self._clock()
             if left_seconds <= 0:

@@ -77,17 +77,15 @@ def compare(before: Path, after: Path) -> Comparison:
     requests = [_requests(*run) for run in zip((before, after), summaries, strict=True)]
     comparison = Comparison([], [])
     for level in shared:
-        few = min(
-            (len(_plain(those, level)), folder)
-            for those, folder in zip(requests, (before, after), strict=True)
-        )
+        runs = [_plain(those, level) for those in requests]
+        few = min((len(run), folder) for run, folder in zip(runs, (before, after), strict=True))
         if few[0] < FEWEST:
             comparison.notes.append(
                 f"{level}: {few[0]} plain requests that were answered whole in {few[1]}, "
                 f"{FEWEST} are needed"
             )
         else:
-            comparison.changes.extend(_changes(*(_plain(those, level) for those in requests)))
+            comparison.changes.extend(_changes(*runs))
     for folder, names in zip((before, after), levels, strict=True):
         comparison.notes.extend(f"{n} is in {folder} alone" for n in names if n not in shared)
     return comparison

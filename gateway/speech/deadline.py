@@ -41,25 +41,18 @@ class Deadline:
         """Return the seconds that are left, never negative."""
         return max(0.0, self.at_seconds - self.clock())
 
-    def limit(self, what: str, seconds: float | None = None) -> Limit:
-        """Raise BackendTimeoutError if the body outlasts the deadline, or these seconds.
-
-        `what` is the message where the seconds were the shorter.
-        """
-        remaining = self.remaining_seconds()
-        if seconds is None or remaining <= seconds:
-            return Limit(remaining, DEADLINE_HAS_PASSED, what)
-        return Limit(seconds, what, what)
+    def limit(self, what: str) -> Limit:
+        """Raise BackendTimeoutError, `what` as its detail, if the body outlasts the deadline."""
+        return Limit(self.remaining_seconds(), what)
 
 
 class Limit:
     """An `async with` whose body may last that long; a class, since a generator costs more."""
 
-    __slots__ = ("_message", "_timeout", "_what")
+    __slots__ = ("_timeout", "_what")
 
-    def __init__(self, seconds: float, message: str, what: str) -> None:
+    def __init__(self, seconds: float, what: str) -> None:
         self._timeout = timeout(seconds)
-        self._message = message
         self._what = what
 
     async def __aenter__(self) -> None:
@@ -69,4 +62,4 @@ class Limit:
         try:
             await self._timeout.__aexit__(*raised)
         except asyncio.TimeoutError as error:
-            raise BackendTimeoutError(self._message, detail=self._what) from error
+            raise BackendTimeoutError(DEADLINE_HAS_PASSED, detail=self._what) from error
