@@ -46,9 +46,7 @@ def check_packages(repository: Path, models: Iterable[str], environment: Mapping
     `environment` is tritonserver's. A model with an environment of its own has its packages there.
     """
     needs = {model: _needs(repository / model) for model in models}
-    packages = sorted(
-        {name for each in needs.values() for names in each.values() for name in names}
-    )
+    packages = sorted({name for each in needs.values() for _, names in each for name in names})
     if not packages:
         return
     python = shutil.which(PYTHON, path=environment.get("PATH"))
@@ -56,7 +54,7 @@ def check_packages(repository: Path, models: Iterable[str], environment: Mapping
         raise EngineError(f"no {PYTHON} is on PATH, with which Triton runs the models")
     absent = _absent(python, packages)
     for model, extras in needs.items():
-        for extra, names in extras.items():
+        for extra, names in extras:
             if missing := [name for name in names if name in absent]:
                 raise EngineError(
                     f"model '{model}' needs the extra {extra}: pip install "
@@ -64,18 +62,19 @@ def check_packages(repository: Path, models: Iterable[str], environment: Mapping
                 )
 
 
-def _needs(folder: Path) -> dict[str, tuple[str, ...]]:
+def _needs(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """Return extra and packages of each module that the model's source imports."""
     config = read_config(folder / CONFIG)
     parameters: dict[str, Any] = config.get("parameters", {})
     source = folder / "1" / "model.py"
     if not source.is_file() or "EXECUTION_ENV_PATH" in parameters:
-        return {}
+        return []
     modules = IMPORT.findall(source.read_text(encoding="utf-8", errors="replace"))
     found = [NEEDS[name] for name in modules if name in NEEDS]
     if "generation" in modules:
         engine = parameters.get("engine", {}).get("string_value")
         found += [LANGUAGE_MODELS[engine]] if engine in LANGUAGE_MODELS else []
-    return dict(found)
+    return found
 
 
 def _absent(python: str, packages: Iterable[str]) -> list[str]:

@@ -66,6 +66,16 @@ def test_a_package_that_is_not_there_is_named_with_its_extra(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("absent", ["transformers", "tokenizers"])
+def test_of_an_extra_all_is_asked_that_a_source_imports(absent: str, tmp_path: Path) -> None:
+    repository, environment = render(tmp_path), python_without(tmp_path, absent)
+    source = "from speech_backend.audio_tokenizer import x\nfrom speech_backend.spark import y\n"
+    (repository / "vocoder" / "1" / "model.py").write_text(source, encoding="utf-8")
+
+    with pytest.raises(EngineError, match=rf"needs the extra spark: .* has no {absent}\)$"):
+        check_packages(repository, ["vocoder"], environment)
+
+
 def test_vllm_has_an_extra_of_its_own(tmp_path: Path) -> None:
     repository, environment = render(tmp_path, "vllm"), python_without(tmp_path, "vllm")
 
