@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import grpc
+import grpc.aio
 
 from gateway.errors import (
     BackendFailedError,
@@ -137,6 +138,14 @@ def classify(code: grpc.StatusCode | None, words: str) -> SpeechError:
     error.said = "" if code else words
     error.fault = row.fault or error.fault
     return error
+
+
+def classify_error(error: grpc.aio.AioRpcError | grpc.aio.UsageError) -> SpeechError:
+    """Return the SpeechError for what one of gRPC's calls has raised."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return classify(error.code(), error.details() or "")
+    # Its Triton left while it was asked one thing after the other.
+    return BackendUnavailableError("the channel to Triton is closed")
 
 
 class Elsewhere(Enum):

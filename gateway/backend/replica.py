@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.backend.classify import HUNG_UP, WANTS_A_CERTIFICATE, WANTS_TLS, classify
+from gateway.backend.classify import HUNG_UP, WANTS_A_CERTIFICATE, WANTS_TLS, classify_error
 from gateway.backend.contracts import read_contract
 from gateway.backend.statistics import Target
 from gateway.backend.stream import StreamCaller
@@ -152,7 +152,8 @@ class Replica:
             self._tokenizer = None
             words = f"Triton's model {contract.model!r} could not tokenise a recorded voice"
             # Its frames hold the call, and that one has gRPC dial even when its channel is closed.
-            raise self._reason(error).within(words) from error.with_traceback(None)
+            reason = self._located(classify_error(error))
+            raise reason.within(words) from error.with_traceback(None)
         return contract.tokens(answer)
 
     async def tokenizer(self) -> TokenizerContract:
@@ -223,19 +224,14 @@ class Replica:
         try:
             return await method(request, timeout=patience_seconds, metadata=self._metadata)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
-            raise self._unanswered(self._reason(error)) from error.with_traceback(None)
+            reason = self._located(classify_error(error))
+            raise self._unanswered(reason) from error.with_traceback(None)
 
     def _unanswered(self, reason: SpeechError) -> SpeechError:
         if not isinstance(reason, BackendTimeoutError):
             return reason
         within = f"{self._answer_seconds:g} s (SPEECH_PROBE_TIMEOUT_SECONDS)"
         return BackendTimeoutError(f"Triton has not answered within {within}", detail=reason.detail)
-
-    def _reason(self, error: Exception) -> SpeechError:
-        if isinstance(error, grpc.aio.AioRpcError):
-            return self._located(classify(error.code(), error.details() or ""))
-        # It left while it was asked one thing after the other.
-        return BackendUnavailableError("the channel to Triton is closed")
 
     def _is_connected(self) -> bool:
         return self._channel.get_state() is grpc.ChannelConnectivity.READY

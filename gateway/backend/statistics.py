@@ -13,7 +13,7 @@ import grpc.aio
 import httpx
 from tritonclient.grpc import service_pb2
 
-from gateway.backend.classify import classify
+from gateway.backend.classify import classify_error
 from gateway.errors import BackendUnavailableError, MisconfiguredError
 
 if TYPE_CHECKING:
@@ -125,10 +125,8 @@ async def ask_statistics(
     async def ask(method: Any, request: Any) -> Any:
         try:
             return await method(request, timeout=timeout_seconds, metadata=replica.metadata)
-        except grpc.aio.AioRpcError as error:
-            raise classify(error.code(), error.details() or "") from error.with_traceback(None)
-        except grpc.aio.UsageError as error:
-            raise BackendUnavailableError("the channel to Triton is closed") from error
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
+            raise classify_error(error) from error.with_traceback(None)
 
     statistics, server, metadata, index, *answers = await _all(
         ask(stub.ModelStatistics, service_pb2.ModelStatisticsRequest()),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from gateway.backend.classify import classify
+from gateway.backend.classify import classify, classify_error
 from gateway.errors import BackendTimeoutError, BackendUnavailableError, SpeechError
 from gateway.speech.deadline import DEADLINE_HAS_PASSED, Deadline
 from gateway.speech.flag import Flag
@@ -174,7 +174,7 @@ class _Call:
         try:
             await self._exchange(request)
         except grpc.aio.AioRpcError as error:
-            self._reason = classify(error.code(), error.details() or "")
+            self._reason = classify_error(error)
         except asyncio.CancelledError:
             pass  # By `cancel` of the call: nobody cancels this task.
 

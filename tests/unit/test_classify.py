@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import grpc
+import grpc.aio
 import pytest
 
-from gateway.backend.classify import CONSEQUENCES, TABLE, Row, classify
+from gateway.backend.classify import CONSEQUENCES, TABLE, Row, classify, classify_error
 from gateway.errors import (
     FAULTS,
     BackendFailedError,
@@ -127,6 +128,23 @@ def test_only_a_model_can_blame_the_caller() -> None:
 )
 def test_what_it_says_of_the_triton(code: grpc.StatusCode | None, words: str, fault: str) -> None:
     assert classify(code, words).fault == fault
+
+
+@pytest.mark.parametrize("words", ["Socket closed", None])
+def test_the_error_of_a_call_is_that_of_its_status_and_words(words: str | None) -> None:
+    code, nothing = grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata()
+
+    error = classify_error(grpc.aio.AioRpcError(code, nothing, nothing, words))
+
+    assert type(error) is BackendUnavailableError
+    assert error.detail == f"UNAVAILABLE {words or ''}"
+
+
+def test_a_call_on_a_closed_channel_means_that_triton_has_left() -> None:
+    error = classify_error(grpc.aio.UsageError("Channel is closed."))
+
+    assert type(error) is BackendUnavailableError
+    assert error.message == "the channel to Triton is closed"
 
 
 def test_every_fault_has_a_consequence_and_no_other_has() -> None:
