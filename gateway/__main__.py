@@ -88,7 +88,7 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    service, triton = _service_options(), _triton_options()
+    service, running, triton = _service_options(), _running_options(), _triton_options()
     parser = argparse.ArgumentParser(
         "speech-gateway", description="The OpenAI speech API in front of NVIDIA Triton."
     )
@@ -109,12 +109,12 @@ def _parser() -> argparse.ArgumentParser:
         help="Triton's metrics page (SPEECH_TRITON_METRICS_ADDRESS)",
     )
     serve.set_defaults(run=_serve)
-    _add_say(commands, service)
+    _add_say(commands, running)
     probe = commands.add_parser("check", parents=[triton], help="say what works and what not")
     probe.set_defaults(run=_check)
     _add_stats(commands, triton)
     add_bench(commands).set_defaults(run=_bench)
-    _add_replicas(commands, service)
+    _add_replicas(commands, running)
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
@@ -125,6 +125,12 @@ def _service_options() -> argparse.ArgumentParser:
     service.add_argument("--host", help="address of the HTTP service (SPEECH_HOST)")
     service.add_argument("--port", type=int, help="port of the HTTP service (SPEECH_PORT)")
     return service
+
+
+def _running_options() -> argparse.ArgumentParser:
+    running = argparse.ArgumentParser(add_help=False, parents=[_service_options()])
+    running.add_argument("--url", type=_url, help="base URL, default from --host and --port")
+    return running
 
 
 def _triton_options() -> argparse.ArgumentParser:
@@ -139,8 +145,8 @@ def _triton_options() -> argparse.ArgumentParser:
     return triton
 
 
-def _add_say(commands: Any, service: argparse.ArgumentParser) -> None:
-    speak = commands.add_parser("say", parents=[service], help="speak a text into a file")
+def _add_say(commands: Any, running: argparse.ArgumentParser) -> None:
+    speak = commands.add_parser("say", parents=[running], help="speak a text into a file")
     speak.add_argument("text")
     speak.add_argument(
         "-o",
@@ -151,9 +157,6 @@ def _add_say(commands: Any, service: argparse.ArgumentParser) -> None:
     )
     speak.add_argument("--model", help="default: the first of the service")
     speak.add_argument("--voice", help="default: the model's first")
-    speak.add_argument(
-        "--url", type=_url, help="base URL of the service, default from --host and --port"
-    )
     speak.add_argument(
         "--api-key",
         dest="client_api_key",
@@ -176,12 +179,9 @@ def _add_stats(commands: Any, triton: argparse.ArgumentParser) -> None:
     figures.set_defaults(run=_stats)
 
 
-def _add_replicas(commands: Any, service: argparse.ArgumentParser) -> None:
+def _add_replicas(commands: Any, running: argparse.ArgumentParser) -> None:
     seen = commands.add_parser(
-        "replicas", parents=[service], help="show the Tritons behind a running service"
-    )
-    seen.add_argument(
-        "--url", type=_url, help="base URL of the service, default from --host and --port"
+        "replicas", parents=[running], help="show the Tritons behind a running service"
     )
     seen.add_argument("--json", action="store_true", help="as JSON")
     _add_watch(seen, replicas.WATCH_SECONDS)
