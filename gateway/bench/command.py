@@ -138,7 +138,7 @@ class _Session:
             fields = body_fields(options)
             fields |= {n: v for n in ("model", "voice") if (v := getattr(options, n)) is not None}
             key = self._settings.client_api_key.get_secret_value()
-            return HttpTarget(self._target, options.format, fields, key)
+            return HttpTarget(self._target, options.format, fields, key, options.timeout)
         if options.model is None:
             raise BenchError("a grpc:// target needs --model, the name of Triton's model")
         settings = load_settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from gateway.bench.load import Names, TargetError
+from gateway.bench.options import DEFAULTS
 from gateway.bench.requests import BenchError
 
 if TYPE_CHECKING:
@@ -23,21 +25,28 @@ class HttpTarget:
     """`POST /v1/audio/speech` at a base URL, over connections that are kept and reused.
 
     `fields` are further fields of the body. A recording to clone travels as `ref_audio` (a data
-    URL) and `ref_text`, as vllm-omni and others take it.
+    URL) and `ref_text`, as vllm-omni and others take it. What the server lists is waited for as
+    long as `timeout_seconds`.
     """
 
     def __init__(
-        self, url: str, audio_format: str, fields: Mapping[str, Any], api_key: str = ""
+        self,
+        url: str,
+        audio_format: str,
+        fields: Mapping[str, Any],
+        api_key: str = "",
+        timeout_seconds: float = DEFAULTS["timeout"],
     ) -> None:
         self._url = url.rstrip("/").removesuffix("/v1")
         self._fields = {**fields, "response_format": audio_format}
         self._key = api_key
+        self._timeout_seconds = timeout_seconds
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._session = aiohttp.ClientSession(
             headers=headers,
             # Everyone who asks gets a connection: a pool's queue would be measured as the server's.
             connector=aiohttp.TCPConnector(limit=0),
-            # Load alone decides when a listener gives up.
+            # Of speech: Load alone decides when a listener gives up.
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
@@ -91,9 +100,15 @@ class HttpTarget:
     async def _list(self, path: str, name: str) -> list[dict[str, Any]]:
         """Return what the server lists there under `name`, one at least; raises BenchError."""
         url = f"{self._url}{path}"
+        patience = aiohttp.ClientTimeout(total=self._timeout_seconds)
         try:
-            async with self._session.get(url) as response:
+            async with self._session.get(url, timeout=patience) as response:
                 status, text = response.status, await response.text(errors="replace")
+        except asyncio.TimeoutError as error:
+            raise BenchError(
+                f"{url} has not answered within {self._timeout_seconds:g} s (--timeout): check "
+                "that a speech server runs there, or name --model and --voice"
+            ) from error
         except aiohttp.ClientConnectorError as error:
             raise BenchError(f"{self._url} cannot be reached: {error}") from error
         except aiohttp.ClientResponseError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -133,6 +134,29 @@ def test_what_cannot_be_done_is_said(
     code = main(["bench", *arguments])
 
     assert code == 1
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "asked"),
+    [([], "/v1/models"), (["--model", "hibari"], "/v1/audio/voices")],
+)
+def test_a_server_that_never_answers_is_not_waited_for_without_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: list[str],
+    asked: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        code = main(["bench", url, "--timeout", "0.1", *names])
+
+    assert code == 1
+    words = f"error: {url}{asked} has not answered within 0.1 s (--timeout): check that a speech "
     assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
