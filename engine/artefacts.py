@@ -136,20 +136,17 @@ def make(
 
 
 def replace(folder: Path, write: Callable[[Path], object]) -> None:
-    """Have `write(part)` make `folder` anew, whatever is there; one process at a time."""
+    """Have `write(part)` make `folder` anew, whatever is there; one process at a time.
+
+    Readers see the old one or the new one, never half.
+    """
     _check_writable(folder.parent)
     with _alone(folder):
         _remove_left(folder)
-        swap(folder, write)
-
-
-def swap(folder: Path, write: Callable[[Path], object]) -> None:
-    """Have `write(part)` make `folder` anew; readers see the old one or the new one, never half."""
-    _check_writable(folder.parent)
-    part = _fresh(folder)
-    with _removed_on_failure(part):
-        write(part)
-    _put(part, folder)
+        part = _fresh(folder)
+        with _removed_on_failure(part):
+            write(part)
+        _put(part, folder)
 
 
 def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:

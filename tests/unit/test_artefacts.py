@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.artefacts import check_manifest, check_space, make, read_manifest, replace, swap
+from engine.artefacts import check_manifest, check_space, make, read_manifest, replace
 from engine.errors import EngineError
 from engine.fingerprints import EDGE_BYTES, digest, digest_whole, fingerprint
 
@@ -62,7 +62,7 @@ def test_a_writer_that_fails_leaves_no_folder_and_the_next_starts_anew(tmp_path:
         make(tmp_path / "x", MADE_OF, fail)
     assert left(tmp_path) == []
     with pytest.raises(EngineError):
-        swap(tmp_path / "x", fail)
+        replace(tmp_path / "x", fail)
     assert left(tmp_path) == []
 
     make(tmp_path / "x", MADE_OF, write)
@@ -102,17 +102,14 @@ def test_what_a_killed_run_has_left_is_removed_and_that_of_others_is_not(tmp_pat
     assert {path.name for path in tmp_path.glob("*.part")} == others
 
 
-@pytest.mark.parametrize("replaces", [swap, replace])
-def test_the_old_folder_is_there_until_the_new_one_is_whole(
-    tmp_path: Path, replaces: Callable[[Path, Callable[[Path], object]], None]
-) -> None:
+def test_the_old_folder_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
     def write_anew(part: Path) -> None:
         assert (tmp_path / "x" / "sub" / "a").is_file()
         (part / "b").touch()
 
     make(tmp_path / "x", MADE_OF, write)
 
-    replaces(tmp_path / "x", write_anew)
+    replace(tmp_path / "x", write_anew)
 
     assert {path.name for path in (tmp_path / "x").iterdir()} == {"b"}
     assert {path.name for path in tmp_path.iterdir()} == {"x", ".x.lock"}
