@@ -7,11 +7,9 @@ writer that can go on with what an earlier one has left, a download, always has 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import math
-import os
 import secrets
 import shutil
 import tempfile
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, in_words
 from engine.fingerprints import MANIFEST, fingerprints
+from engine.lock import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -107,7 +106,7 @@ def make(
     writer gets what an earlier one has left. One process at a time: others wait.
     """
     _check_writable(folder.parent)
-    with _alone(folder):
+    with alone(folder, folder.with_name(f".{folder.name}.lock")):
         if folder.exists():
             manifest = read_manifest(folder)
             if manifest.get("made_of") != json.loads(json.dumps(made_of)):
@@ -141,7 +140,7 @@ def replace(folder: Path, write: Callable[[Path], object]) -> None:
     Readers see the old one or the new one, never half.
     """
     _check_writable(folder.parent)
-    with _alone(folder):
+    with alone(folder, folder.with_name(f".{folder.name}.lock")):
         _remove_left(folder)
         part = _fresh(folder)
         with _removed_on_failure(part):
@@ -154,7 +153,7 @@ def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]])
 
     All are written beside before one is renamed. Who is killed between two renames leaves the
     names in a file, `unfinished` has them, until all of them have been made again. Nobody else may
-    write there meanwhile: a folder that others own has no place for a lock.
+    write there meanwhile, see `alone_in`.
     """
     _check_writable(folder)
     for name in writers:
@@ -170,6 +169,14 @@ def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]])
     for name, part in parts.items():
         _put(part, folder / name)
     _note_unfinished(folder, {name for name in before if (folder / name).exists()} - {*writers})
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let no other process that asks for this write in `folder`, which is made if need be."""
+    _check_writable(folder)
+    with alone(folder, folder / ".lock"):
+        yield
 
 
 def unfinished(folder: Path) -> list[str]:
@@ -261,21 +268,6 @@ def _unwritable(folder: Path, error: OSError) -> EngineError:
         f"{folder} cannot be written ({error.strerror}); give it to this user, or choose "
         "another folder"
     )
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    # The kernel frees the lock when its holder dies.
-    lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR, 0o666)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("engine.waiting folder=%s reason=another process is making it", folder)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def check_space(folder: Path, needed_bytes: int, purpose: str) -> None:

@@ -14,10 +14,10 @@ import os
 import secrets
 import shutil
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.lock import hold
 from engine.stubs import kill_orphans
 
 DIRECTORY = Path("/dev/shm")  # noqa: S108  the place is Triton's, the names are random
@@ -33,7 +33,7 @@ class Run:
     def __init__(self, directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> None:
         self._directory = directory
         self.region_prefix = f"{PREFIX}{secrets.token_hex(4)}_"
-        self._lock = _hold(directory / f"{self.region_prefix}lock")
+        self._lock = hold(directory / f"{self.region_prefix}lock")
         self.folder = temporary / self.region_prefix
         self.folder.mkdir(mode=0o700)
 
@@ -42,17 +42,6 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
         _unlink(self._directory, self.region_prefix)
         os.close(self._lock)
-
-
-def _hold(path: Path) -> int:
-    # Another process may have seen the new file before it was locked, and removed it.
-    while True:
-        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if path.stat().st_ino == os.fstat(lock).st_ino:
-                return lock
-        os.close(lock)
 
 
 def remove_stale(directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.artefacts import alone_in
 from engine.catalogue import DEFAULT_MODEL, MODELS, find_specs
 from engine.commands.values import check_distinct, device, positive, refuse_unused
 from engine.language_models import check_language_model, check_no_other
@@ -164,8 +165,10 @@ def render_models(
     if site.llm not in LANGUAGE_MODELS:
         check_language_model(repository, site.llm)
     specs = [spec for name in names for spec in find_specs(name, site)]
-    check_no_other(repository, specs)
-    for folder in render_specs(specs, repository):
+    with alone_in(repository):
+        check_no_other(repository, specs)
+        folders = render_specs(specs, repository)
+    for folder in folders:
         print(folder)
     return [spec.name for spec in specs]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ from fakes.checkpoint import write_checkpoint
 from speech_wire import INPUTS, OUTPUTS, ModelSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SPEC = ModelSpec("a", INPUTS, OUTPUTS)
@@ -40,6 +44,16 @@ def killed(repository: Path, words: str) -> None:
     arguments = [KILL_ITSELF, "os.rename", words, *command(repository, "10")]
     done = subprocess.run([sys.executable, "-I", "-c", *arguments], check=False, timeout=60)
     assert done.returncode == -9
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-I", *arguments], text=True, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def content(repository: Path) -> dict[str, bytes]:
@@ -120,3 +134,25 @@ def test_who_is_killed_before_the_first_rename_changes_nothing(repository: Path)
     models = {name: data for name, data in content(repository).items() if name[0] != "."}
     assert models == before
     assert rendered_models(repository) == sorted(MODELS)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGCONT, signal.SIGKILL])
+def test_who_renders_where_another_does_waits_for_its_end_or_death(
+    repository: Path, ending: signal.Signals
+) -> None:
+    # Once all is written, and nothing has its name yet.
+    stop_itself = ["-c", KILL_ITSELF.replace("SIGKILL", "SIGSTOP"), "os.rename", ".unfinished"]
+    with running(*stop_itself, *command(repository, "20")) as first:
+        os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        with running("-m", "engine", *command(repository, "10")) as second:
+            assert second.stderr is not None
+            said = second.stderr.readline()
+            first.send_signal(ending)
+            first_errors = first.communicate(timeout=60)[1]
+            errors = second.communicate(timeout=60)[1]
+
+    holder = f"process {first.pid} on {os.uname().nodename}"
+    assert said == f"INFO engine.waiting folder={repository} reason={holder} is making it\n"
+    assert (first_errors, errors, second.returncode) == ("", "", 0)
+    assert b'"10"' in content(repository)["spark_tts/config.pbtxt"]
+    assert {path.name for path in repository.iterdir()} == MODELS
