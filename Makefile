@@ -86,6 +86,7 @@ gpu-llm: ## Measure the language model on vLLM, on a CUDA GPU (GPU_PYTHON has to
 	mkdir -p .speech/gpu
 	ln -sfn $(CURDIR)/engine $(CURDIR)/triton/speech_wire $(CURDIR)/triton/speech_backend .speech/gpu/
 	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_llm.py weights
+	cd .speech/gpu && PYTHONPATH=$(CURDIR)/.speech/gpu $(GPU_PYTHON) $(CURDIR)/tests/bench/gpu_llm_churn.py weights
 
 # It starts Triton and the gateway as anyone does, so this project is installed there, from a wheel.
 GPU_E2E ?= --compile
