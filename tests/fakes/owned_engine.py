@@ -9,13 +9,12 @@ import threading
 
 def engine() -> None:
     import fakes.vllm  # noqa: F401, PLC0415  in vLLM's place, here too
-    from fakes.vllm_batch import BUILTIN_LOGITS_PROCESSORS  # noqa: PLC0415
     from speech_backend.vllm_engine.start import OwnedExecutor  # noqa: PLC0415
 
     executor = OwnedExecutor()
     executor._init_executor()
-    processors = ",".join(processor.__name__ for processor in BUILTIN_LOGITS_PROCESSORS)
-    os.write(1, f"{os.getpid()} {executor.is_loaded} {processors}\n".encode())
+    sampler = executor.driver_worker.worker.model_runner.sampler
+    os.write(1, f"{os.getpid()} {type(sampler.logit_bias_state).__name__}\n".encode())
     threading.Event().wait()
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fakes import vllm_batch
+from fakes import vllm_sampler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -80,6 +80,8 @@ class AsyncEngineArgs:
     gpu_memory_utilization: float = 0.92
     max_num_seqs: int | None = None
     enable_prefix_caching: bool | None = None
+    block_size: int | None = None
+    max_cudagraph_capture_size: int | None = None
     distributed_executor_backend: Any = None
     disable_log_stats: bool = False
 
@@ -91,7 +93,9 @@ class StatLoggerBase:
 
 class UniProcExecutor:
     def _init_executor(self) -> None:
-        self.is_loaded = True
+        self.driver_worker = SimpleNamespace(
+            worker=SimpleNamespace(model_runner=vllm_sampler.GPUModelRunner())
+        )
 
 
 @dataclass
@@ -110,6 +114,7 @@ class RequestOutput:
 class Sequence:
     """A request in the engine, and the collector that its outputs are merged in."""
 
+    name: str
     prompt: list[int]
     params: SamplingParams
     ids: list[int] = field(default_factory=list)
@@ -190,8 +195,7 @@ class AsyncLLM:
         if prompt["prompt_token_ids"][0] == VOCABULARY - 1:
             raise ValueError("vLLM does not take this one.")
         self.asked.append((prompt, sampling_params))
-        assert request_id
-        sequence = Sequence(prompt["prompt_token_ids"], sampling_params)
+        sequence = Sequence(request_id, prompt["prompt_token_ids"], sampling_params)
         self.waiting.append(sequence)
         self.run()
         try:
@@ -223,6 +227,7 @@ class AsyncLLM:
         """Write one id for each request that has a place."""
         while self.waiting and len(self.running) < (self.args.max_num_seqs or 1):
             self.running.append(self.waiting.pop(0))
+        finished = []
         for sequence in list(self.running):
             ids = written(sequence.prompt, sequence.params)
             sequence.ids.append(ids[len(sequence.ids)])
@@ -231,14 +236,16 @@ class AsyncLLM:
             sequence.put(sequence.ids[-1:], ended)
             if ended:
                 self.running.remove(sequence)
+                finished.append(SimpleNamespace(request_id=sequence.name))
         scheduler = SimpleNamespace(
             num_running_reqs=len(self.running),
             num_waiting_reqs=len(self.waiting),
             num_skipped_waiting_reqs=0,
             kv_cache_usage=len(self.running) / 100,
         )
+        iteration = SimpleNamespace(num_preempted_reqs=0, finished_requests=finished)
         for logger in self.stat_loggers:
-            logger.record(scheduler, SimpleNamespace(num_preempted_reqs=0), engine_idx=0)
+            logger.record(scheduler, iteration, engine_idx=0)
 
     def die(self) -> None:
         """End as a process that was killed: everyone is told."""
@@ -263,12 +270,14 @@ def _module(name: str, **values: Any) -> None:
 
 
 _module("vllm", SamplingParams=SamplingParams)
-for _name in ("engine", "v1", "v1.engine", "v1.executor", "v1.metrics", "v1.sample"):
+for _name in ("engine", "v1", "v1.engine", "v1.executor", "v1.metrics", "v1.worker"):
     _module(f"vllm.{_name}")
+for _name in ("gpu", "gpu.sample"):
+    _module(f"vllm.v1.worker.{_name}")
 _module("vllm.engine.arg_utils", AsyncEngineArgs=AsyncEngineArgs)
 _module("vllm.sampling_params", RequestOutputKind=RequestOutputKind)
 _module("vllm.v1.engine.async_llm", AsyncLLM=AsyncLLM)
 _module("vllm.v1.engine.exceptions", EngineDeadError=EngineDeadError)
 _module("vllm.v1.executor.uniproc_executor", UniProcExecutor=UniProcExecutor)
 _module("vllm.v1.metrics.loggers", StatLoggerBase=StatLoggerBase)
-sys.modules["vllm.v1.sample.logits_processor"] = vllm_batch
+sys.modules["vllm.v1.worker.gpu.sample.logit_bias"] = vllm_sampler

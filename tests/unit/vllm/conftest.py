@@ -41,7 +41,7 @@ def given_up() -> list[bool]:
 async def model(given_up: list[bool]) -> AsyncIterator[VllmModel]:
     """Give a model whose engine runs; its pauses are a look at the other tasks."""
     made = VllmModel(
-        PARAMETERS, FakeClock(), lambda _: asyncio.sleep(0), lambda: given_up.append(True)
+        PARAMETERS, FakeClock(), lambda *_: asyncio.sleep(0), lambda: given_up.append(True)
     )
     await made.live.open()
     yield made

@@ -22,7 +22,7 @@ def figures() -> Figures:
 
 @pytest.fixture
 def recorder(figures: Figures, clock: FakeClock) -> FigureRecorder:
-    return FigureRecorder(figures, clock)
+    return FigureRecorder(figures, [].append, clock)
 
 
 def scheduler(running: int, waiting: int = 0, skipped: int = 0, kv: float = 0.0) -> Any:
@@ -35,7 +35,7 @@ def scheduler(running: int, waiting: int = 0, skipped: int = 0, kv: float = 0.0)
 
 
 def iteration(preempted: int = 0) -> Any:
-    return SimpleNamespace(num_preempted_reqs=preempted)
+    return SimpleNamespace(num_preempted_reqs=preempted, finished_requests=[])
 
 
 def test_the_load_is_that_of_the_last_step(recorder: FigureRecorder, figures: Figures) -> None:
@@ -95,3 +95,16 @@ def test_figures_are_on_tritons_metrics_port() -> None:
     assert {name for name, kind in kinds.items() if kind == "counter"} == {
         name for name in kinds if name.endswith("_total")
     }
+
+
+def test_who_has_ended_is_told(figures: Figures, clock: FakeClock) -> None:
+    ended: list[str] = []
+    recorder = FigureRecorder(figures, ended.append, clock)
+    step = SimpleNamespace(
+        num_preempted_reqs=0, finished_requests=[SimpleNamespace(request_id=n) for n in "37"]
+    )
+
+    recorder.record(scheduler(1), step)
+    recorder.record(scheduler(1), None)
+
+    assert ended == ["3", "7"]

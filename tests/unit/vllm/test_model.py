@@ -14,7 +14,7 @@ from fakes.spark import FakeClock
 from fakes.vllm import VOCABULARY, AsyncLLM, RequestOutputKind, SamplingParams
 from fakes.vllm_model import PARAMETERS, expected, request, until, whole
 from speech_backend.serving import InvalidInputError
-from speech_backend.vllm_engine.model import WARM_UP_REQUESTS, VllmModel
+from speech_backend.vllm_engine.model import WARM_UP_REQUESTS, VllmModel, until_ended
 from speech_backend.vllm_engine.start import OwnedExecutor, sampling_params
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +31,8 @@ async def test_the_engine_is_started_as_the_model_is_configured(engine: AsyncLLM
     assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
     assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "1"
+    assert (args.block_size, args.max_cudagraph_capture_size) == (64, 512)
 
 
 async def test_it_is_warm_before_anyone_asks(engine: AsyncLLM) -> None:
@@ -66,12 +68,12 @@ async def test_no_more_run_than_may_and_the_others_wait(model: VllmModel, engine
 async def test_what_is_written_in_a_pause_comes_together() -> None:
     pauses: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(_: object, seconds: float) -> None:
         pauses.append(seconds)
         for _ in range(3 if AsyncLLM.started[-1].is_held else 0):
             AsyncLLM.started[-1].step()
 
-    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    model = VllmModel(PARAMETERS, FakeClock(), pause)
     await model.live.open()
     held: AsyncLLM = model.live.get()
     held.is_held, asked = True, request(count=10)
@@ -91,11 +93,11 @@ async def test_what_is_written_in_a_pause_comes_together() -> None:
 async def test_the_first_message_has_what_the_first_sound_is_made_of() -> None:
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(_: object, seconds: float) -> None:
         waits.append(round(seconds, 3))
         await asyncio.sleep(0)
 
-    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    model = VllmModel(PARAMETERS, FakeClock(), pause)
     await model.live.open()
     waits.clear()
     asked = request(count=10, first_ids=7)
@@ -111,14 +113,50 @@ async def test_the_first_message_has_what_the_first_sound_is_made_of() -> None:
     assert waits == [0.001, 0.0]  # As many as it may write.
 
 
+async def test_a_pause_ends_with_the_request() -> None:
+    """Else what was written last, and that it was, would lie there for up to 0.2 s."""
+    ends: list[tuple[int, bool]] = []
+
+    async def pause(ended: asyncio.Future[None], _: float) -> None:
+        engine = AsyncLLM.started[-1]
+        if not engine.is_held:
+            return
+        while not ended.done():
+            engine.step()
+            await asyncio.sleep(0)
+        ends.append((len(engine.running), ended.done()))
+
+    model = VllmModel(PARAMETERS, FakeClock(), pause)
+    await model.live.open()
+    held: AsyncLLM = model.live.get()
+    held.is_held, asked = True, request(count=10)
+    written_ids = asyncio.create_task(whole(model, asked))
+    await until(lambda: held.waiting)
+    held.step()
+
+    assert await written_ids == expected(asked)
+    assert ends == [(0, True)]
+    await model.live.close()
+
+
+async def test_a_pause_is_no_longer_than_it_may_be() -> None:
+    ended = asyncio.get_running_loop().create_future()
+
+    await until_ended(ended, 0.0)
+    assert not ended.done()
+
+    ended.set_result(None)
+    await until_ended(ended, 3600.0)
+
+
 async def test_the_end_before_the_first_sound_is_seen_soon() -> None:
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(_: object, seconds: float) -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
 
-    model = VllmModel(PARAMETERS, FakeClock(), sleep)
+    model = VllmModel(PARAMETERS, FakeClock(), pause)
     await model.live.open()
     waits.clear()
     written_ids = await whole(model, request(count=90, first_ids=84))
@@ -209,12 +247,12 @@ async def test_a_request_that_is_left_is_out_of_the_next_step(
 async def test_one_that_is_left_in_its_pause_is_out_too(given_up: list[bool]) -> None:
     pausing = asyncio.Event()
 
-    async def sleep(_: float) -> None:
+    async def pause(*_: object) -> None:
         if AsyncLLM.started[-1].is_held:
             pausing.set()
             await asyncio.Event().wait()
 
-    model = VllmModel(PARAMETERS, FakeClock(), sleep, lambda: given_up.append(True))
+    model = VllmModel(PARAMETERS, FakeClock(), pause, lambda: given_up.append(True))
     await model.live.open()
     engine: AsyncLLM = model.live.get()
     engine.is_held = True

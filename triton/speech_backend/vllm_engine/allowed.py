@@ -1,20 +1,14 @@
 """Requests held to the ids that they allow, inside vLLM's engine.
 
-vLLM's own `allowed_token_ids` keeps a row of the whole vocabulary on the host for each request,
-written, moved and cleared with all of the processor's cores, and copies every row to the GPU, from
-memory that is not pinned, whenever a request joins or leaves. Here ranges come with the request,
-and what they forbid is made on the GPU.
+vLLM's own `allowed_token_ids` takes 1 024 ids at most in this runner, and Spark-TTS's speech is
+8 192. Here ranges come with the request, and what they forbid is made on the GPU.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vllm.v1.sample.logits_processor import (
-    BUILTIN_LOGITS_PROCESSORS,
-    LogitsProcessor,
-    process_dict_updates,
-)
+from vllm.v1.worker.gpu.sample.logit_bias import LogitBiasState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,62 +26,69 @@ def allowed_arguments(request: GenerationRequest) -> dict[str, Any] | None:
     return {ARGUMENT: request.allowed_ids} if request.allowed_ids else None
 
 
-def install() -> None:
-    """Have the batch that is made next in this process hold requests to their ids.
+def hold_requests(runner: Any) -> None:
+    """Have a model runner, whose model is loaded, hold requests to their ids.
 
-    It joins vLLM's own: for a custom one (`logits_processors`) each step would wait until the ids
-    of the last one are on the host, whether it looks at them or not.
+    Raises TypeError or AttributeError for one that samples in another way: all ids would pass.
     """
-    BUILTIN_LOGITS_PROCESSORS.append(AllowedIds)
+    held = AllowedIds(runner.max_num_reqs, runner.device)
+    if not isinstance(runner.sampler.logit_bias_state, LogitBiasState):
+        raise TypeError(f"{runner.sampler!r} biases logits in another way than vLLM 0.24.0")
+    runner.sampler.logit_bias_state = held
 
 
-class AllowedIds(LogitsProcessor):
-    """Adds minus infinity to all other ids; ranges are lists of the first and the last id."""
+class AllowedIds(LogitBiasState):
+    """Adds minus infinity to all other ids; a request has one place from its start to its end."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, places: int, device: Any) -> None:
+        super().__init__(places, device)
         self._allowed: dict[int, Ranges] = {}
+        self._asked: list[Ranges | None] = []
         self._rows: dict[Ranges, Any] = {}
         self._bias: Any = None
 
-    def is_argmax_invariant(self) -> bool:
-        """Say that the likeliest id may be another one."""
-        return False
+    def add_request(self, place: int, prompt_len: int, params: Any) -> None:
+        """Take a request into a place that another one has left."""
+        super().add_request(place, prompt_len, params)
+        self._allowed.pop(place, None)
+        if ranges := _ranges(params):
+            self._allowed[place] = ranges
 
-    def update_state(self, batch_update: Any) -> None:
-        """Follow who joins, leaves and moves in the batch."""
-        if batch_update is not None:
-            process_dict_updates(self._allowed, batch_update, _ranges)
-            self._bias = None
+    def apply_logit_bias(self, logits: Any, on_gpu: Any, places: Any, positions: Any) -> None:
+        """Forbid; `logits` is float32[requests, vocabulary], `places` int32[requests]."""
+        super().apply_logit_bias(logits, on_gpu, places, positions)
+        if not self._allowed:
+            return
+        asked = [self._allowed.get(place) for place in places.tolist()]
+        if not any(asked):
+            return
+        if asked != self._asked:
+            self._asked, self._bias = asked, self._made(logits, asked)
+        logits += self._bias
 
-    def apply(self, logits: Any) -> Any:
-        """Forbid; `logits` is float32[requests, vocabulary]."""
-        if self._allowed:
-            if self._bias is None:
-                self._bias = self._made(logits)
-            logits += self._bias
-        return logits
-
-    def _made(self, logits: Any) -> Any:
-        """Return what is added until the batch changes: one row where all allow the same.
+    def _made(self, logits: Any, asked: list[Ranges | None]) -> Any:
+        """Return what is added: one row where all allow the same.
 
         Rows of the batch before are taken again, and those that nobody needs now are let go.
         """
         before = self._rows
         self._rows = rows = {
             ranges: before[ranges] if ranges in before else _row(logits, ranges)
-            for ranges in set(self._allowed.values())
+            for ranges in {*asked}
+            if ranges is not None
         }
-        if len(rows) == 1 and len(self._allowed) == len(logits):
+        if len({*asked}) == 1:
             return next(iter(rows.values()))
         bias = logits.new_zeros(logits.shape)
-        for index, ranges in self._allowed.items():
-            bias[index] = rows[ranges]
+        for index, ranges in enumerate(asked):
+            if ranges is not None:
+                bias[index] = rows[ranges]
         return bias
 
 
-def _ranges(params: Any, *_: Any) -> Ranges | None:
+def _ranges(params: Any) -> Ranges:
     given: Mapping[str, Any] = params.extra_args or {}
-    return tuple((first, last) for first, last in given.get(ARGUMENT, ())) or None
+    return tuple((first, last) for first, last in given.get(ARGUMENT, ()))
 
 
 def _row(logits: Any, ranges: Ranges) -> Any:

@@ -31,10 +31,19 @@ class Figures:
 
 
 class FigureRecorder:
-    """Takes the figures of each step, as vLLM hands them to a stat logger."""
+    """Takes the figures of each step, as vLLM hands them to a stat logger.
 
-    def __init__(self, figures: Figures, clock: Callable[[], float] = time.monotonic) -> None:
+    `ended` is told the name of each request that the step has ended.
+    """
+
+    def __init__(
+        self,
+        figures: Figures,
+        ended: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._figures = figures
+        self._ended = ended
         self._clock = clock
         self._stepped_at: float | None = None
 
@@ -43,6 +52,8 @@ class FigureRecorder:
         now, figures = self._clock(), self._figures
         if iteration is not None:
             figures.preemptions += iteration.num_preempted_reqs
+            for request in iteration.finished_requests:
+                self._ended(request.request_id)
             if self._stepped_at is not None:
                 figures.steps += 1
                 figures.step_seconds += now - self._stepped_at

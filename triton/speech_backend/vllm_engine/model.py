@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import time
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from speech_backend.vllm_engine.start import EngineDeadError, sampling_params, s
 from speech_wire import GenerationRequest, NewIds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 
 FAILED = ("abort", "error")
 """Why vLLM may end a request that nobody has cancelled."""
@@ -33,6 +33,11 @@ for sizes that 16 divides, and for others."""
 WARM_UP_IDS = 64
 
 
+async def until_ended(ended: asyncio.Future[None], seconds: float) -> None:
+    """Wait for the end of a request, for so long at most."""
+    await asyncio.wait({ended}, timeout=seconds)
+
+
 class VllmModel:
     """One engine and all requests to it, in one event loop."""
 
@@ -40,15 +45,16 @@ class VllmModel:
         self,
         parameters: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Callable[[asyncio.Future[None], float], Awaitable[None]] = until_ended,
         give_up: Callable[[], None] = lambda: os._exit(1),
     ) -> None:
         self._figures = Figures()
         self._pacer = Pacer(clock)
-        self._sleep = sleep
+        self._pause = pause
         self._names = map(str, itertools.count())
+        self._ends: dict[str, asyncio.Future[None]] = {}
         self.live = LiveEngine(
-            lambda: start_engine(parameters, self._figures), self._warm_up, give_up
+            lambda: start_engine(parameters, self._figures, self._end), self._warm_up, give_up
         )
 
     @property
@@ -79,10 +85,11 @@ class VllmModel:
         config = engine.vllm_config.model_config
         check_generation(request, config.get_vocab_size(), config.max_model_len)
         prompt = {"type": "token", "prompt_token_ids": request.input_ids.tolist()}
-        outputs = engine.generate(prompt, sampling_params(request), next(self._names))
+        name = next(self._names)
+        outputs = engine.generate(prompt, sampling_params(request), name)
         ids: list[int] = []
         first_ids = min(request.first_ids, request.max_new_tokens)
-        with self._pacer.request(first_ids) as pace:
+        with self._pacer.request(first_ids) as pace, self._ending(name) as ended:
             async with aclosing(outputs):
                 async for output in outputs:
                     (written,) = output.outputs
@@ -92,13 +99,27 @@ class VllmModel:
                     # What is written in a pause, vLLM hands over together.
                     if not output.finished and (missing := pace.missing(len(ids))):
                         shortest = (missing - 1) * FASTEST_STEP_SECONDS
-                        await self._sleep(min(shortest, MAX_GATHER_SECONDS))
+                        await self._pause(ended, min(shortest, MAX_GATHER_SECONDS))
                         continue
                     if ids:
                         yield NewIds(np.array(ids, np.int32))
                     if not output.finished:
-                        await self._sleep(pace.pause_seconds(len(ids)))
+                        await self._pause(ended, pace.pause_seconds(len(ids)))
                     ids = []
+
+    @contextmanager
+    def _ending(self, name: str) -> Iterator[asyncio.Future[None]]:
+        """Give what is done when the engine has ended a request, before that has been read."""
+        self._ends[name] = asyncio.get_running_loop().create_future()
+        try:
+            yield self._ends[name]
+        finally:
+            del self._ends[name]
+
+    def _end(self, name: str) -> None:
+        ended = self._ends.get(name)
+        if ended is not None and not ended.done():
+            ended.set_result(None)
 
     async def _warm_up(self, engine: Any) -> None:
         """Have a batch write a little, so that the first request costs what the second does."""
