@@ -49,7 +49,7 @@ class WindowPlan:
     look_ahead: int = FIELD_TOKENS
     first_chunk: int = 25
     min_chunk: int = 20
-    growth: float = 2.0
+    growth: float = 3.0
     max_chunk: int = 250
     comfort_seconds: float = 2.0
 
