@@ -16,7 +16,7 @@ SPARK_PIP := $(SPARK)/bin/python -m pip --disable-pip-version-check
 # the compiler, on the path of torch.
 SPARK_PYTEST := $(SPARK)/bin/pytest --confcutdir=tests/spark tests/spark
 
-.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-peers bench-perf-analyzer bench-scrape \
+.PHONY: help run test test-clients test-spark parity lint format lock dashboards bench bench-hop bench-front bench-peers bench-perf-analyzer bench-scrape \
   bench-bicodec bench-look-ahead gpu-bench gpu-llm gpu-e2e soak chaos chaos-short chaos-churn clean
 
 help: ## Show what there is.
@@ -59,6 +59,9 @@ bench: $(VENV)/test.stamp ## Measure the service that runs, under load, and writ
 
 bench-hop: $(VENV)/test.stamp ## Measure what the gateway adds to Triton, against a fake one (minutes; HOP=flags, HOP=--help).
 	PYTHONPATH=tests $(BIN)/python -m bench.hop $(HOP)
+
+bench-front: $(VENV)/test.stamp ## Measure what Spark-TTS's front costs on the real Triton, with stages that only take their time (FRONT=flags).
+	PYTHONPATH=tests $(BIN)/python -m bench.front $(FRONT)
 
 bench-peers: $(VENV)/test.stamp $(PEERS)/stamp ## Measure other projects' gateways and servers beside ours (minutes; Python 3.11 or 3.12; PEERS_OPTIONS=flags).
 	PYTHONPATH=tests $(BIN)/python -m bench.peers --python $(PEERS)/bin/python $(PEERS_OPTIONS)
