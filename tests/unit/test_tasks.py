@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fakes.clock import Clock
-from fakes.loop import LoopThread
 from fakes.pb_utils import FakeRequest, FakeSender, KeepingPbUtils
+from speech_backend.loop import LoopThread
 from speech_backend.serving import Codec, InvalidInputError
 from speech_backend.tasks import RequestTasks
 from speech_wire import CANCEL_PARAMETER, INVALID_INPUT, NewIds, TensorSpec
@@ -55,8 +55,9 @@ def model() -> Model:
 
 @pytest.fixture
 def loop() -> Iterator[LoopThread]:
-    with LoopThread() as thread:
-        yield thread
+    thread = LoopThread()
+    yield thread
+    thread.close()
 
 
 @pytest.fixture

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
+from speech_backend.loop import LoopThread
 from speech_backend.tasks import RequestTasks
 from speech_backend.vllm_engine.figures import FigureMetrics
 from speech_backend.vllm_engine.model import VllmModel
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
 
     from speech_backend.serving import Codec
 
@@ -26,15 +26,14 @@ class VllmRequests:
         self, pb_utils: Any, model: str, parameters: Mapping[str, str], codec: Codec
     ) -> None:
         """Start the engine and warm it up."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="requests", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread()
+        loop = self._thread.loop
         self._model = VllmModel(parameters)
-        self._run(self._model.live.open())
-        self._tasks = RequestTasks(pb_utils, model, self._model.generate, codec, self._loop)
+        self._thread.run(self._model.live.open())
+        self._tasks = RequestTasks(pb_utils, model, self._model.generate, codec, loop)
         self._metrics = FigureMetrics(pb_utils, model)
-        self._run(self._look())
-        self._looking = asyncio.run_coroutine_threadsafe(self._keep_looking(), self._loop)
+        self._thread.run(self._look())
+        self._looking = asyncio.run_coroutine_threadsafe(self._keep_looking(), loop)
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from another thread."""
@@ -44,14 +43,8 @@ class VllmRequests:
         """Wait for the requests that are being answered, then end the engine."""
         self._looking.cancel()
         self._tasks.close()
-        self._run(self._model.live.close())
-        self._run(self._loop.shutdown_default_executor())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._thread.run(self._model.live.close())
+        self._thread.close()
 
     async def _keep_looking(self) -> None:
         while True:
