@@ -25,6 +25,7 @@ SPARK = "spark"
 CODEC = ("torch", "safetensors", "yaml")
 NEEDS = {
     "audio_tokenizer": (SPARK, (*CODEC, "transformers")),
+    "front": (SPARK, ("tokenizers",)),
     "spark": (SPARK, ("tokenizers",)),
     "vocoder": (SPARK, CODEC),
 }

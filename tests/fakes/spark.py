@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +14,7 @@ from speech_backend.tokens import COUNTS, MARKS, SAMPLES_PER_TOKEN, TokenMap
 from speech_backend.windows import FIELD_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     import numpy.typing as npt
 
@@ -54,6 +56,16 @@ def speech(codes: npt.ArrayLike) -> list[int]:
     return TOKENS.semantic_codes.ids(codes).tolist()
 
 
+def listen(chunks: AsyncGenerator[Any, None]) -> list[Any]:
+    """Return all that comes, in an event loop of its own."""
+
+    async def collect() -> list[Any]:
+        async with aclosing(chunks):
+            return [chunk async for chunk in chunks]
+
+    return asyncio.run(collect())
+
+
 @dataclass
 class FakeClock:
     """Seconds that pass only when somebody waits or works."""
@@ -80,20 +92,29 @@ def sound(codes: npt.ArrayLike, voice: npt.ArrayLike = 0) -> npt.NDArray[np.floa
 
 @dataclass
 class FakeStream:
-    """Hands out scripted arrays of ids, each from its own second on; then ends, or fails."""
+    """Hands out scripted arrays of ids, each from its own second on; then ends, fails or waits."""
 
     clock: FakeClock
     script: list[tuple[float, list[int]]]
     error: Exception | None = None
+    is_endless: bool = False
     closed: int = 0
-    reads: int = 0
+    timeouts: list[float] = field(default_factory=list)
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def read(self, timeout_seconds: float) -> Ints | None:
+    @property
+    def reads(self) -> int:
+        return len(self.timeouts)
+
+    async def read(self, timeout_seconds: float) -> Ints | None:
         assert not self.closed, "nobody reads a stream that is closed"
-        self.reads += 1
+        self.timeouts.append(timeout_seconds)
         if self.script and self.script[0][0] > self.clock.now:
             self.clock.now = min(self.script[0][0], self.clock.now + timeout_seconds)
         came = [ids for at, ids in self.script if at <= self.clock.now]
+        if not self.script and self.is_endless:
+            self.waits.set()
+            await asyncio.Event().wait()
         if not came and not self.script:
             if self.error is not None:
                 raise self.error
@@ -107,13 +128,18 @@ class FakeStream:
 
 @dataclass
 class FakeStages:
-    """Writes `ids` one every `seconds_per_id`; decodes with `sound` at a cost."""
+    """Writes `ids` one every `seconds_per_id`, or up to those of `stops` when each says.
+
+    Decodes with `sound` at a cost.
+    """
 
     ids: list[int]
     seconds_per_id: float = 0.003
     decode_seconds: Callable[[int], float] = lambda _: 0.0
     group: int = 1
     error: Exception | None = None
+    is_endless: bool = False
+    stops: list[tuple[float, int]] = field(default_factory=list)
     decode_error: Exception | None = None
     clock: FakeClock = field(default_factory=FakeClock)
     streams: list[FakeStream] = field(default_factory=list)
@@ -121,19 +147,25 @@ class FakeStages:
     samplings: list[Sampling] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     recordings: list[int] = field(default_factory=list)
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def stream_tokens(self, prompt_ids: Ints, sampling: Sampling) -> FakeStream:
+    async def stream_tokens(self, prompt_ids: Ints, sampling: Sampling) -> FakeStream:
         self.prompts.append(prompt_ids.tolist())
         self.samplings.append(sampling)
-        groups = [
-            self.ids[first : first + self.group] for first in range(0, len(self.ids), self.group)
+        stops = self.stops or [
+            (self.seconds_per_id * (first + self.group), first + self.group)
+            for first in range(0, len(self.ids), self.group)
         ]
-        step = self.seconds_per_id * self.group
-        script = [(self.clock.now + step * (n + 1), ids) for n, ids in enumerate(groups)]
-        self.streams.append(FakeStream(self.clock, script, self.error))
+        starts = [0, *(stop for _, stop in stops)]
+        script = [
+            (self.clock.now + seconds, self.ids[start:stop])
+            for start, (seconds, stop) in zip(starts, stops, strict=False)
+        ]
+        stream = FakeStream(self.clock, script, self.error, self.is_endless, waits=self.waits)
+        self.streams.append(stream)
         return self.streams[-1]
 
-    def decode_window(
+    async def decode_window(
         self, semantic_tokens: Ints, length: int, global_tokens: Ints
     ) -> npt.NDArray[np.float32]:
         if self.decode_error is not None:
@@ -144,7 +176,7 @@ class FakeStages:
         self.clock.now += self.decode_seconds(length)
         return sound(semantic_tokens[:length], global_tokens)
 
-    def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
+    async def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
         self.recordings.append(len(samples))
         count = len(samples) // SAMPLES_PER_TOKEN
         return ReferenceTokens(np.full(32, 7, np.int32), np.arange(count, dtype=np.int32))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fakes.near import NearStages
 from fakes.stages import FakeStages
-from speech_backend.loopback import LoopbackStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ def far() -> Iterator[FakeStages]:
 
 
 @pytest.fixture
-def stages(far: FakeStages) -> Iterator[LoopbackStages]:
-    near = LoopbackStages(far.address)
+def stages(far: FakeStages) -> Iterator[NearStages]:
+    near = NearStages(far.address)
     yield near
     near.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fakes.spark import TOKENS, mark, speech
+from fakes.spark import TOKENS, listen, mark, speech
 from fakes.spark import FakeStages as FakeModels
 from fakes.stages import LLM_INPUTS, Behaviour, FakeStages
 from speech_backend.limits import check_generation
@@ -19,7 +19,7 @@ from speech_backend.stages import Sampling
 from speech_wire import ContractError, GenerationRequest, SynthesisRequest
 
 if TYPE_CHECKING:
-    from speech_backend.loopback import LoopbackStages
+    from fakes.near import NearStages
 
 VOICE = np.arange(32, dtype=np.int32)
 OPEN, END = mark("start_semantic_token"), mark("im_end")
@@ -31,7 +31,7 @@ def allowed(request: SynthesisRequest, written: list[int]) -> set[int]:
     """Return all ids that the language model may write for this request."""
     models = FakeModels(written)
     speaker = SparkSpeaker(models, TOKENS, Prompter(TOKENS, lambda text: list(text.encode())), 4096)
-    list(speaker.synthesize(request, models.clock))
+    listen(speaker.synthesize(request, models.clock))
     return {
         token_id
         for first, last in models.samplings[0].allowed_ids
@@ -68,7 +68,7 @@ def test_who_makes_a_voice_may_write_anything() -> None:
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_only_a_model_that_knows_of_them_is_told(
-    far: FakeStages, stages: LoopbackStages, *, knows: bool
+    far: FakeStages, stages: NearStages, *, knows: bool
 ) -> None:
     inputs = dict(LLM_INPUTS, allowed_ids=LLM_INPUTS["input_ids"]) if knows else LLM_INPUTS
     far.behaviour = Behaviour(llm_inputs=dict(inputs))

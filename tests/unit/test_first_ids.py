@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from fakes.spark import TOKENS, mark, speech
+from fakes.spark import TOKENS, listen, mark, speech
 from fakes.spark import FakeStages as FakeModels
 from fakes.stages import LLM_INPUTS, Behaviour, FakeStages
 from speech_backend.pipeline import SparkSpeaker
@@ -17,7 +17,7 @@ from speech_backend.windows import WindowPlan
 from speech_wire import GenerationRequest, SynthesisRequest
 
 if TYPE_CHECKING:
-    from speech_backend.loopback import LoopbackStages
+    from fakes.near import NearStages
 
 VOICE = np.arange(32, dtype=np.int32)
 OPEN, END = mark("start_semantic_token"), mark("im_end")
@@ -46,14 +46,14 @@ def test_the_front_says_what_its_first_window_needs(
     prompter = Prompter(TOKENS, lambda text: list(text.encode()))
     plan = WindowPlan(look_ahead=10, first_chunk=12, min_chunk=12)
 
-    list(SparkSpeaker(models, TOKENS, prompter, 4096, plan).synthesize(request_, models.clock))
+    listen(SparkSpeaker(models, TOKENS, prompter, 4096, plan).synthesize(request_, models.clock))
 
     assert [sampling.first_ids for sampling in models.samplings] == [expected]
 
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_only_a_model_that_knows_of_it_is_told(
-    far: FakeStages, stages: LoopbackStages, *, knows: bool
+    far: FakeStages, stages: NearStages, *, knows: bool
 ) -> None:
     inputs = dict(LLM_INPUTS, first_ids=LLM_INPUTS["end_id"]) if knows else LLM_INPUTS
     far.behaviour = Behaviour(llm_inputs=dict(inputs))

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fakes.near import NearStages
 from fakes.script import Fail, Hang
 from fakes.spark import FakeClock
 from fakes.stages import LLM_INPUTS, Behaviour, FakeStages, Pause, Wrote
-from speech_backend.loopback import LoopbackStages, Patience, StageError, StageNames
+from speech_backend.loopback import Patience, StageError, StageNames
 from speech_backend.serving import InvalidInputError
 from speech_backend.stages import Sampling
 from speech_wire import DRAWS_SEEDS, INVALID_INPUT
@@ -28,7 +29,7 @@ def read_all(stream: Any) -> list[int]:
     return found
 
 
-def write(stages: LoopbackStages, sampling: Sampling = SAMPLING) -> list[int]:
+def write(stages: NearStages, sampling: Sampling = SAMPLING) -> list[int]:
     stream = stages.stream_tokens(PROMPT, sampling)
     try:
         return read_all(stream)
@@ -36,7 +37,7 @@ def write(stages: LoopbackStages, sampling: Sampling = SAMPLING) -> list[int]:
         stream.close()
 
 
-def test_tokens_come_in_order_and_end(far: FakeStages, stages: LoopbackStages) -> None:
+def test_tokens_come_in_order_and_end(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour([Wrote([1, 2]), Wrote([3], padding=4), Wrote([])])
 
     assert write(stages) == [1, 2, 3]
@@ -45,7 +46,7 @@ def test_tokens_come_in_order_and_end(far: FakeStages, stages: LoopbackStages) -
 
 
 def test_the_model_is_asked_with_its_own_names_and_shapes(
-    far: FakeStages, stages: LoopbackStages
+    far: FakeStages, stages: NearStages
 ) -> None:
     write(stages)
 
@@ -67,7 +68,7 @@ def test_the_model_is_asked_with_its_own_names_and_shapes(
     assert {array.shape for name, array in sent.items() if name != "input_ids"} == {(1, 1)}
 
 
-def test_a_newer_model_is_asked_with_its_names(far: FakeStages, stages: LoopbackStages) -> None:
+def test_a_newer_model_is_asked_with_its_names(far: FakeStages, stages: NearStages) -> None:
     names = {**LLM_INPUTS, "seed": LLM_INPUTS["random_seed"]}
     del names["random_seed"]
     names["exclude_input_in_output"] = names["stop"]
@@ -83,7 +84,7 @@ def test_a_newer_model_is_asked_with_its_names(far: FakeStages, stages: Loopback
     assert sent["stop_words_list"].tolist() == [[8], [1]]
 
 
-def test_without_a_seed_each_take_has_its_own(far: FakeStages, stages: LoopbackStages) -> None:
+def test_without_a_seed_each_take_has_its_own(far: FakeStages, stages: NearStages) -> None:
     for _ in range(2):
         write(stages, replace(SAMPLING, seed=None))
 
@@ -91,9 +92,7 @@ def test_without_a_seed_each_take_has_its_own(far: FakeStages, stages: LoopbackS
     assert first != second
 
 
-def test_a_model_that_draws_its_own_seeds_is_sent_none(
-    far: FakeStages, stages: LoopbackStages
-) -> None:
+def test_a_model_that_draws_its_own_seeds_is_sent_none(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour(parameters={DRAWS_SEEDS: "true"})
 
     write(stages, replace(SAMPLING, seed=None))
@@ -104,14 +103,14 @@ def test_a_model_that_draws_its_own_seeds_is_sent_none(
     assert seeded["random_seed"].item() == SAMPLING.seed
 
 
-def test_a_model_that_takes_no_seed_is_an_error(far: FakeStages, stages: LoopbackStages) -> None:
+def test_a_model_that_takes_no_seed_is_an_error(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour(llm_inputs={"input_ids": LLM_INPUTS["input_ids"]})
 
     with pytest.raises(StageError, match="'llm' has no input random_seed or seed"):
         stages.stream_tokens(PROMPT, SAMPLING)
 
 
-def test_the_configuration_is_read_once(far: FakeStages, stages: LoopbackStages) -> None:
+def test_the_configuration_is_read_once(far: FakeStages, stages: NearStages) -> None:
     for _ in range(3):
         write(stages)
 
@@ -119,19 +118,17 @@ def test_the_configuration_is_read_once(far: FakeStages, stages: LoopbackStages)
 
 
 def test_a_model_that_is_not_there_is_named(far: FakeStages) -> None:
-    stages = LoopbackStages(far.address, StageNames(llm="tensorrt_llm"))
+    stages = NearStages(far.address, StageNames(llm="tensorrt_llm"))
 
     with pytest.raises(StageError, match="'tensorrt_llm' failed: NOT_FOUND"):
         stages.stream_tokens(PROMPT, SAMPLING)
     stages.close()
 
 
-def test_what_came_while_nobody_read_is_read_at_once(
-    far: FakeStages, stages: LoopbackStages
-) -> None:
+def test_what_came_while_nobody_read_is_read_at_once(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour([Wrote([n]) for n in range(200)])
     stream = stages.stream_tokens(PROMPT, SAMPLING)
-    stream.join(LONG_SECONDS)
+    stream.join()
 
     assert stream.read(0).tolist() == list(range(200))
     assert stream.read(0) is None
@@ -139,7 +136,7 @@ def test_what_came_while_nobody_read_is_read_at_once(
 
 
 def test_a_model_that_has_nothing_yet_gives_nothing_in_time(
-    far: FakeStages, stages: LoopbackStages
+    far: FakeStages, stages: NearStages
 ) -> None:
     far.behaviour = Behaviour([Pause(), Wrote([1])])
     stream = stages.stream_tokens(PROMPT, SAMPLING)
@@ -153,7 +150,7 @@ def test_a_model_that_has_nothing_yet_gives_nothing_in_time(
 
 
 def test_closing_stops_the_model_by_a_request_and_cuts_nothing(
-    far: FakeStages, stages: LoopbackStages
+    far: FakeStages, stages: NearStages
 ) -> None:
     far.behaviour = Behaviour([Wrote([1]), Pause(), Wrote([2]), Hang()])
     stream = stages.stream_tokens(PROMPT, SAMPLING)
@@ -169,14 +166,14 @@ def test_closing_stops_the_model_by_a_request_and_cuts_nothing(
 
 def test_a_model_that_does_not_stop_is_cut(far: FakeStages) -> None:
     far.behaviour = Behaviour([Wrote([1]), Hang()], obeys_stop=False)
-    stages = LoopbackStages(far.address, patience=Patience(stop_seconds=0.05))
+    stages = NearStages(far.address, patience=Patience(stop_seconds=0.05))
     stream = stages.stream_tokens(PROMPT, SAMPLING)
     stream.read(LONG_SECONDS)
 
     stream.close()
 
     assert far.cut.wait()
-    stream.join(LONG_SECONDS)
+    stream.join()
     assert stream.has_ended
     stages.close()
 
@@ -184,7 +181,7 @@ def test_a_model_that_does_not_stop_is_cut(far: FakeStages) -> None:
 def test_a_stalled_model_is_an_error_after_what_it_wrote(far: FakeStages) -> None:
     clock, pause = FakeClock(), Pause()
     far.behaviour = Behaviour([pause, Wrote([1]), Pause()])
-    stages = LoopbackStages(far.address, patience=Patience(stall_seconds=30), clock=clock)
+    stages = NearStages(far.address, patience=Patience(stall_seconds=30), clock=clock)
     stream = stages.stream_tokens(PROMPT, SAMPLING)
 
     clock.now += 29
@@ -212,11 +209,11 @@ def test_a_stalled_model_is_an_error_after_what_it_wrote(far: FakeStages) -> Non
     ids=["failure", "the caller's fault", "another's answer"],
 )
 def test_an_error_in_the_stream_comes_after_what_was_written(
-    far: FakeStages, stages: LoopbackStages, steps: list[Any], error: type[Exception], words: str
+    far: FakeStages, stages: NearStages, steps: list[Any], error: type[Exception], words: str
 ) -> None:
     far.behaviour = Behaviour(steps)
     stream = stages.stream_tokens(PROMPT, SAMPLING)
-    stream.join(LONG_SECONDS)
+    stream.join()
 
     if isinstance(steps[-1], Fail) and len(steps) > 1:
         assert stream.read(0).tolist() == [1]
@@ -226,16 +223,14 @@ def test_an_error_in_the_stream_comes_after_what_was_written(
     assert far.ended.wait()
 
 
-def test_a_stream_without_a_final_response_is_an_error(
-    far: FakeStages, stages: LoopbackStages
-) -> None:
+def test_a_stream_without_a_final_response_is_an_error(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour([Wrote([1])], sends_final=False)
 
     with pytest.raises(StageError, match="'llm' ended its stream without a final response"):
         write(stages)
 
 
-def test_a_server_that_goes_away_is_an_error(far: FakeStages, stages: LoopbackStages) -> None:
+def test_a_server_that_goes_away_is_an_error(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour([Wrote([1]), Pause()])
     stream = stages.stream_tokens(PROMPT, SAMPLING)
     stream.read(LONG_SECONDS)
@@ -247,7 +242,7 @@ def test_a_server_that_goes_away_is_an_error(far: FakeStages, stages: LoopbackSt
     stream.close()
 
 
-def test_many_streams_at_once_each_get_their_own(far: FakeStages, stages: LoopbackStages) -> None:
+def test_many_streams_at_once_each_get_their_own(far: FakeStages, stages: NearStages) -> None:
     far.behaviour = Behaviour([Wrote([n]) for n in range(50)])
 
     with ThreadPoolExecutor(32) as threads:
@@ -258,7 +253,7 @@ def test_many_streams_at_once_each_get_their_own(far: FakeStages, stages: Loopba
 
 
 def test_closing_ends_what_still_runs(far: FakeStages) -> None:
-    stages = LoopbackStages(far.address)
+    stages = NearStages(far.address)
     far.behaviour = Behaviour([Wrote([1]), Pause()])
     streams = [stages.stream_tokens(PROMPT, SAMPLING) for _ in range(3)]
     for stream in streams:

@@ -6,9 +6,10 @@ import grpc
 import numpy as np
 import pytest
 
+from fakes.near import NearStages
 from fakes.script import Abort
 from fakes.stages import Behaviour, FakeStages, Pause
-from speech_backend.loopback import LoopbackStages, Patience, StageError
+from speech_backend.loopback import Patience, StageError
 from speech_backend.serving import InvalidInputError
 from speech_wire import INVALID_INPUT, LoopbackAccess
 
@@ -17,7 +18,7 @@ VOICE = np.arange(32, dtype=np.int32)
 
 
 @pytest.mark.parametrize("batch", [0, 8])
-def test_a_window_is_decoded(far: FakeStages, stages: LoopbackStages, batch: int) -> None:
+def test_a_window_is_decoded(far: FakeStages, stages: NearStages, batch: int) -> None:
     samples = np.linspace(-1, 1, 640, dtype=np.float32)
     far.behaviour = Behaviour(batch=batch, answer={"waveform": samples[None]})
 
@@ -34,9 +35,7 @@ def test_a_window_is_decoded(far: FakeStages, stages: LoopbackStages, batch: int
     np.testing.assert_array_equal(decoded, samples)
 
 
-def test_a_recording_is_tokenised_in_upstreams_types(
-    far: FakeStages, stages: LoopbackStages
-) -> None:
+def test_a_recording_is_tokenised_in_upstreams_types(far: FakeStages, stages: NearStages) -> None:
     """Upstream declares int32[n] and answers with int64; its voice has a batch dimension."""
     far.behaviour = Behaviour(
         answer={
@@ -61,7 +60,7 @@ def test_a_secret_goes_to_its_own_server_whatever_the_repository_was_rendered_fo
 ) -> None:
     far.behaviour = Behaviour(answer={"waveform": np.zeros(640, np.float32)})
     access = LoopbackAccess(headers={"triton-grpc-protocol-speech": "s"}, address=far.address)
-    with FakeStages() as other, closing(LoopbackStages(other.address, access=access)) as stages:
+    with FakeStages() as other, closing(NearStages(other.address, access=access)) as stages:
         stages.decode_window(WINDOW, 2, VOICE)
 
         assert other.requests == []
@@ -88,7 +87,7 @@ def test_a_secret_goes_to_its_own_server_whatever_the_repository_was_rendered_fo
 )
 def test_a_call_that_fails_says_how(
     far: FakeStages,
-    stages: LoopbackStages,
+    stages: NearStages,
     behaviour: Behaviour,
     error: type[Exception],
     words: str,
@@ -100,7 +99,7 @@ def test_a_call_that_fails_says_how(
 
 
 def test_a_call_that_takes_too_long_is_an_error(far: FakeStages) -> None:
-    stages = LoopbackStages(far.address, patience=Patience(call_seconds=0.05))
+    stages = NearStages(far.address, patience=Patience(call_seconds=0.05))
     far.behaviour = Behaviour(answer={"waveform": VOICE}, hold=Pause())
 
     with pytest.raises(StageError, match="'vocoder' failed: DEADLINE_EXCEEDED"):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import threading
-from contextlib import closing
+import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes.pb_utils import FakePbUtils, FakeRequest
-from fakes.spark import TOKENS, FakeStages, mark, sound, speech
+from fakes.spark import TOKENS, FakeStages, listen, mark, sound, speech
 from speech_backend.guards import ModelOutputError
 from speech_backend.pipeline import POLL_SECONDS, SparkSpeaker
 from speech_backend.prompts import Prompter
-from speech_backend.serving import InvalidInputError, serve
-from speech_backend.windows import WINDOW_LENGTHS, WindowPlan
+from speech_backend.serving import InvalidInputError
+from speech_backend.windows import RESERVE_SECONDS, WINDOW_LENGTHS, WindowPlan
 from speech_wire import PcmChunk, SynthesisRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
 VOICE = np.arange(32, dtype=np.int32)
+WAIT_SECONDS = 10
 CODES = list(range(1000, 1400))
 OPEN, END = mark("start_semantic_token"), mark("im_end")
 TEXT = "A sentence of some length."
@@ -38,14 +38,19 @@ def speaker(stages: FakeStages, room: int = 4096, plan: WindowPlan | None = None
     return SparkSpeaker(stages, TOKENS, prompter, room, plan)
 
 
-def steps(
-    stages: FakeStages, request: SynthesisRequest = CLONE, **options: Any
-) -> list[PcmChunk | None]:
-    return list(speaker(stages, **options).synthesize(request, stages.clock))
-
-
 def speak(stages: FakeStages, request: SynthesisRequest = CLONE, **options: Any) -> list[PcmChunk]:
-    return [chunk for chunk in steps(stages, request, **options) if chunk is not None]
+    return listen(speaker(stages, **options).synthesize(request, stages.clock))
+
+
+def at_each_chunk(stages: FakeStages, look: Callable[[], Any]) -> list[Any]:
+    """Return what `look` sees when each chunk comes."""
+
+    async def looking() -> AsyncGenerator[Any, None]:
+        async with aclosing(speaker(stages).synthesize(CLONE, stages.clock)) as chunks:
+            async for _ in chunks:
+                yield look()
+
+    return listen(looking())
 
 
 def joined(chunks: list[PcmChunk]) -> np.ndarray[Any, Any]:
@@ -82,9 +87,9 @@ def test_what_is_streamed_is_what_would_be_decoded_at_once(
 
 def test_the_first_chunk_comes_as_soon_as_its_tokens_and_their_look_ahead() -> None:
     stages = cloned(CODES, END)
-    next(filter(None, speaker(stages).synthesize(CLONE, stages.clock)))
+    times = at_each_chunk(stages, lambda: stages.clock.now)
 
-    assert stages.clock.now == pytest.approx(100 + 0.003 * (1 + 25 + 67))
+    assert times[0] == pytest.approx(100 + 0.003 * (1 + 25 + 67))
 
 
 @pytest.mark.parametrize("group", [1, 1000], ids=["steadily", "at once"])
@@ -98,8 +103,7 @@ def test_only_the_last_chunk_says_why_the_speech_ends(group: int) -> None:
 
 def test_a_window_that_is_ready_does_not_wait_for_more_tokens() -> None:
     stages = cloned(CODES, END, group=200)
-    chunks = filter(None, speaker(stages).synthesize(CLONE, stages.clock))
-    times = [stages.clock.now for _ in zip(chunks, range(2), strict=False)]
+    times = at_each_chunk(stages, lambda: stages.clock.now)
 
     assert times[0] == times[1]
 
@@ -133,11 +137,7 @@ def test_a_model_that_goes_round_is_stopped_at_once_and_what_it_said_is_heard() 
 
 def test_the_model_is_stopped_before_the_rest_is_decoded() -> None:
     stages = cloned(CODES, END, *speech(CODES))
-    closed_at_chunk = [
-        stages.streams[0].closed
-        for chunk in speaker(stages).synthesize(CLONE, stages.clock)
-        if chunk is not None
-    ]
+    closed_at_chunk = at_each_chunk(stages, lambda: stages.streams[0].closed)
 
     assert closed_at_chunk[0] == 0
     assert closed_at_chunk[-1] == 1
@@ -218,7 +218,7 @@ def test_what_cannot_be_asked_is_the_callers_error_before_the_model_is_called(
     stages = cloned(CODES, END)
 
     with pytest.raises(InvalidInputError, match=message):
-        steps(stages, SynthesisRequest(TEXT, **fields))
+        speak(stages, SynthesisRequest(TEXT, **fields))
     assert stages.streams == []
 
 
@@ -241,59 +241,89 @@ def test_every_failure_is_raised_and_closes_the_stream(
     stages: FakeStages, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        steps(stages)
+        speak(stages)
     assert stages.streams[0].closed
 
 
 def test_samples_that_are_too_few_are_an_error_not_a_short_text() -> None:
     stages = cloned(CODES, END)
     decode: Callable[..., Any] = stages.decode_window
-    stages.decode_window = lambda *window: decode(*window)[:-1]
+
+    async def decode_less(*window: Any) -> Any:
+        return (await decode(*window))[:-1]
+
+    stages.decode_window = decode_less  # type: ignore[method-assign]
 
     with pytest.raises(ModelOutputError, match=r"made \[29439\] samples of 92 tokens"):
-        steps(stages)
+        speak(stages)
 
 
-def test_closing_it_closes_the_stream_within_one_step() -> None:
+def test_closing_it_closes_the_stream_where_it_is() -> None:
     stages = cloned(CODES, END)
-    with closing(speaker(stages).synthesize(CLONE, stages.clock)) as chunks:
-        assert next(chunk for chunk in chunks if chunk is not None).sample_offset == 0
-        reads = stages.streams[0].reads
+
+    async def leave() -> int:
+        async with aclosing(speaker(stages).synthesize(CLONE, stages.clock)) as chunks:
+            assert (await anext(chunks)).sample_offset == 0
+            return stages.streams[0].reads
+
+    reads = asyncio.run(leave())
 
     assert stages.streams[0].closed
     assert stages.streams[0].reads == reads
 
 
+@pytest.mark.parametrize("codes", [[], CODES[:60]], ids=["nothing", "too little"])
+def test_a_caller_who_leaves_stops_the_model_before_it_has_spoken(codes: list[int]) -> None:
+    stages = cloned(codes, is_endless=True)
+
+    async def leave() -> None:
+        listening = asyncio.create_task(anext(speaker(stages).synthesize(CLONE, stages.clock)))
+        await asyncio.wait_for(stages.waits.wait(), WAIT_SECONDS)
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+
+    asyncio.run(leave())
+
+    assert stages.streams[0].closed
+    assert stages.lengths == []
+
+
+def test_a_caller_who_leaves_while_a_window_is_decoded_stops_the_model() -> None:
+    stages, decoding = cloned(CODES, END), asyncio.Event()
+
+    async def decode_for_ever(*_: Any) -> Any:
+        decoding.set()
+        await asyncio.Event().wait()
+
+    stages.decode_window = decode_for_ever  # type: ignore[method-assign]
+
+    async def leave() -> None:
+        listening = asyncio.create_task(anext(speaker(stages).synthesize(CLONE, stages.clock)))
+        await asyncio.wait_for(decoding.wait(), WAIT_SECONDS)
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+
+    asyncio.run(leave())
+
+    assert stages.streams[0].closed
+
+
+def test_a_window_falls_due_while_no_tokens_come() -> None:
+    """Ten seconds pass after the tokens of a first and half of a second chunk."""
+    stages = cloned(CODES, END, stops=[(0.1, 1 + 25 + 67 + 30), (10.0, 402)])
+    times = at_each_chunk(stages, lambda: stages.clock.now)
+
+    sounds_until = times[0] + 25 / 50
+    assert sounds_until - RESERVE_SECONDS <= times[1] <= sounds_until - POLL_SECONDS + 1e-9
+
+
 @pytest.mark.parametrize("seconds_per_id", [0.07, 1.0])
-def test_a_slow_model_gives_a_step_every_tenth_of_a_second(seconds_per_id: float) -> None:
-    stages = cloned(CODES, END, seconds_per_id=seconds_per_id)
-    at = stages.clock.now
-    for _, step in zip(range(50), speaker(stages).synthesize(CLONE, stages.clock), strict=False):
-        assert step is None
-        assert stages.clock.now - at <= POLL_SECONDS + 1e-9
-        at = stages.clock.now
+def test_it_is_looked_every_tenth_of_a_second(seconds_per_id: float) -> None:
+    stages = cloned(CODES[:100], END, seconds_per_id=seconds_per_id)
+    speak(stages)
 
-
-def test_a_steady_model_gives_no_more_steps_than_that() -> None:
-    stages = cloned(CODES, END, seconds_per_id=0.01)
-    found = steps(stages)
-
-    assert found.count(None) <= (stages.clock.now - 100) / POLL_SECONDS
-
-
-def test_a_caller_who_leaves_stops_the_model_before_it_has_spoken() -> None:
-    stages, request = cloned(CODES, END), FakeRequest(CLONE.to_tensors())
-    cancelled = threading.Event()
-    cancelled_at = 100.15
-
-    def synthesize(asked: SynthesisRequest) -> Any:
-        for step in speaker(stages).synthesize(asked, stages.clock):
-            if stages.clock.now >= cancelled_at:
-                cancelled.set()
-            yield step
-
-    outcome = serve(FakePbUtils(), request, synthesize, cancelled)
-
-    assert outcome == "cancelled"
-    assert request.sender.chunks == []
-    assert stages.clock.now <= cancelled_at + POLL_SECONDS
+    waited = stages.streams[0].timeouts
+    assert max(waited) == POLL_SECONDS
+    assert len(waited) >= (stages.clock.now - 100) / POLL_SECONDS

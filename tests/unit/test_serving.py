@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fakes.clock import Clock
 from fakes.pb_utils import FakePbUtils, FakeRequest, FakeSender
 from speech_backend.serving import OUTCOMES, Codec, InvalidInputError, Outcomes, serve
 from speech_wire import INVALID_INPUT, PcmChunk, SynthesisRequest, TensorSpec
@@ -135,50 +134,12 @@ def test_a_request_cancelled_in_the_middle_stops_and_closes_the_model() -> None:
     assert (request.sender.finals, model.closed) == (1, 1)
 
 
-@pytest.mark.parametrize("is_wanted", [True, False])
-def test_a_step_without_a_chunk_sends_nothing_and_is_a_place_to_stop(*, is_wanted: bool) -> None:
-    request, cancelled = FakeRequest(TENSORS), threading.Event()
+def test_the_server_is_asked_before_each_chunk() -> None:
+    request = FakeRequest(TENSORS)
 
-    def synthesize(_: SynthesisRequest) -> Generator[PcmChunk | None, None, None]:
-        if not is_wanted:
-            cancelled.set()
-        yield None
-        yield PcmChunk(np.zeros(2, np.float32), 24_000, 0)
+    answer(FakeModel(), request)
 
-    outcome = serve(FakePbUtils(), request, synthesize, cancelled)
-
-    assert outcome == ("finished" if is_wanted else "cancelled")
-    assert (len(request.sender.responses), request.sender.finals) == (int(is_wanted), 1)
-
-
-def test_the_server_is_asked_before_each_chunk_and_else_once_a_second() -> None:
-    """A question takes 0.3 ms of the one lock, and 64 streams step ten times a second."""
-    request, clock = FakeRequest(TENSORS), Clock()
-
-    def synthesize(_: SynthesisRequest) -> Generator[PcmChunk | None, None, None]:
-        for step in range(40):
-            clock.now += 0.1
-            yield PcmChunk(np.zeros(2, np.float32), 24_000, 0) if step in {20, 21} else None
-
-    outcome = serve(FakePbUtils(), request, synthesize, threading.Event(), clock=clock)
-
-    assert (outcome, len(request.sender.chunks)) == ("finished", 2)
-    assert request.sender.asked in range(5, 8)
-
-
-def test_a_client_that_has_gone_is_noticed_within_a_second() -> None:
-    request, clock, steps = FakeRequest(TENSORS, FakeSender(cancel_after=1)), Clock(), []
-
-    def synthesize(_: SynthesisRequest) -> Generator[PcmChunk | None, None, None]:
-        yield PcmChunk(np.zeros(2, np.float32), 24_000, 0)
-        while True:
-            clock.now += 0.125
-            steps.append(clock.now)
-            yield None
-
-    outcome = serve(FakePbUtils(), request, synthesize, threading.Event(), clock=clock)
-
-    assert (outcome, len(steps)) == ("cancelled", 8)
+    assert request.sender.asked == 1 + len(request.sender.chunks)
 
 
 @dataclass

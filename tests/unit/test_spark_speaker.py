@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.fixture.vocabulary import write_tokenizer
-from fakes.spark import FakeStages
+from fakes.spark import FakeStages, listen
 from speech_backend.prompts import TooLongError
 from speech_backend.spark import load_speaker
 from speech_backend.tokens import TokenMap
@@ -34,7 +34,7 @@ def test_the_speaker_reads_the_checkpoints_tokenizer(checkpoint: tuple[Path, Tok
     parameters = {"model_dir": str(folder), "max_sequence_tokens": "4000", **WINDOWS}
 
     speaker = load_speaker(stages, parameters)
-    chunks = [c for c in speaker.synthesize(REQUEST, stages.clock) if c is not None]
+    chunks = listen(speaker.synthesize(REQUEST, stages.clock))
 
     assert sum(len(chunk.samples) for chunk in chunks) == 90 * 320
     (prompt,) = stages.prompts
@@ -51,4 +51,4 @@ def test_the_longest_sequence_is_what_the_configuration_says(
     speaker = load_speaker(stages, parameters)
 
     with pytest.raises(TooLongError, match="the model holds 100"):
-        next(speaker.synthesize(REQUEST, stages.clock))
+        listen(speaker.synthesize(REQUEST, stages.clock))

@@ -18,7 +18,7 @@ from speech_backend.stages import Sampling
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from speech_backend.loopback import LoopbackStages
+    from fakes.near import NearStages
 
 SCALAR = "scalar"
 RAGGED = "ragged"
@@ -202,7 +202,7 @@ def test_what_is_written_is_read_back_without_a_placeholder(version: str, tmp_pa
 
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_front_asks_it_by_the_names_that_it_has(
-    version: str, tmp_path: Path, far: FakeStages, stages: LoopbackStages
+    version: str, tmp_path: Path, far: FakeStages, stages: NearStages
 ) -> None:
     """What is rendered and what is called are one: the front reads the rendered configuration."""
     config = config_of(tmp_path, version)
@@ -210,7 +210,7 @@ def test_the_front_asks_it_by_the_names_that_it_has(
     far.behaviour = Behaviour([Wrote([1])], llm_inputs=types, batch=config.max_batch_size)
 
     with_two_ends = Sampling(max_new_tokens=40, stop_ids=(9, 8), seed=7)
-    stages.stream_tokens(np.array([5], np.int32), with_two_ends).join(10)
+    stages.stream_tokens(np.array([5], np.int32), with_two_ends).join()
 
     ((_, _, sent),) = far.requests
     seeds = RELEASES[version][0].keys() & {"seed", "random_seed"}

@@ -1,14 +1,14 @@
 """An utterance of Spark-TTS: prompt, tokens as they come, windows, samples.
 
-Everything of an utterance is in one generator, run by the request's own thread. The token
-stream drains the language model by itself, so decoding and generating overlap without a thread
-here; closing the generator closes the stream, which stops the model.
+Everything of an utterance is in one asynchronous generator. The token stream drains the language
+model by itself, so decoding and generating overlap without a task here; closing the generator
+closes the stream, which stops the model.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from speech_backend.windows import WindowPlan, WindowPlanner, bucket
 from speech_wire import PcmChunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import AsyncGenerator, Callable
 
     import numpy.typing as npt
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from speech_wire import SynthesisRequest
 
 POLL_SECONDS = 0.1
-"""Longest time between two steps, at each of which the caller may stop the utterance."""
+"""How often it is looked whether a window has fallen due while no tokens come."""
 
 
 class SparkSpeaker:
@@ -59,53 +59,52 @@ class SparkSpeaker:
         self._max_sequence_tokens = max_sequence_tokens
         self._plan = plan or WindowPlan()
 
-    def synthesize(
+    async def synthesize(
         self, request: SynthesisRequest, clock: Callable[[], float] = time.monotonic
-    ) -> Generator[PcmChunk | None, None, None]:
-        """Yield the chunks of an utterance, and None at least every POLL_SECONDS in between.
+    ) -> AsyncGenerator[PcmChunk, None]:
+        """Yield the chunks of an utterance.
 
-        Raises InvalidInputError before the first step for what cannot be asked, ModelOutputError
+        Raises InvalidInputError before the first one for what cannot be asked, ModelOutputError
         for what is no speech, and whatever a stage raises.
         """
-        prompt = self._prompt(request)
+        prompt = await self._prompt(request)
         sampling = self._sampling(request, prompt)
         check_room(prompt, sampling.max_new_tokens, self._max_sequence_tokens)
         reader = OutputReader(self._tokens, prompt, sampling.max_new_tokens)
         planner = WindowPlanner(self._plan)
-        with closing(self._stages.stream_tokens(prompt.ids, sampling)) as stream:
-            yield from self._speak(stream, reader, planner, clock)
+        with closing(await self._stages.stream_tokens(prompt.ids, sampling)) as stream:
+            async with aclosing(self._speak(stream, reader, planner, clock)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
-    def _speak(
+    async def _speak(
         self,
         stream: TokenStream,
         reader: OutputReader,
         planner: WindowPlanner,
         clock: Callable[[], float],
-    ) -> Generator[PcmChunk | None, None, None]:
-        step_at, has_decoded = clock() + POLL_SECONDS, False
+    ) -> AsyncGenerator[PcmChunk, None]:
+        has_decoded = False
         while True:
             if reader.finish_reason is None:
                 # What came while a window was decoded is read before the next one is chosen.
-                wait_seconds = 0.0 if has_decoded else max(0.0, step_at - clock())
-                _listen(stream, reader, planner, wait_seconds)
+                await _listen(stream, reader, planner, 0.0 if has_decoded else POLL_SECONDS)
             window = planner.next_window(clock())
             has_decoded = window is not None
-            if window is not None:
-                chunk = self._chunk(window, planner, reader)
-                planner.sent(window, clock())
-                yield chunk
-                if window.is_last:
-                    return
-            elif clock() >= step_at:
-                yield None
-            else:
+            if window is None:
                 continue
-            step_at = clock() + POLL_SECONDS
+            chunk = await self._chunk(window, planner, reader)
+            planner.sent(window, clock())
+            yield chunk
+            if window.is_last:
+                return
 
-    def _chunk(self, window: Window, planner: WindowPlanner, reader: OutputReader) -> PcmChunk:
+    async def _chunk(
+        self, window: Window, planner: WindowPlanner, reader: OutputReader
+    ) -> PcmChunk:
         padded = np.zeros(bucket(window.length), np.int32)
         padded[: window.length] = planner.codes(window)
-        samples = self._stages.decode_window(padded, window.length, reader.voice())
+        samples = await self._stages.decode_window(padded, window.length, reader.voice())
         if samples.shape != (window.length * SAMPLES_PER_TOKEN,):
             raise ModelOutputError(
                 f"the vocoder made {list(samples.shape)} samples of {window.length} tokens"
@@ -120,8 +119,8 @@ class SparkSpeaker:
             reader.made_voice if window.start == 0 else None,
         )
 
-    def _prompt(self, request: SynthesisRequest) -> Prompt:
-        voice, semantic_tokens = self._reference(request)
+    async def _prompt(self, request: SynthesisRequest) -> Prompt:
+        voice, semantic_tokens = await self._reference(request)
         labels = (request.gender, request.pitch, request.speed_label)
         if voice is None:
             return self._prompter.create_voice(request.target_text, *labels)
@@ -135,7 +134,7 @@ class SparkSpeaker:
             request.target_text, request.reference_text, voice, semantic_tokens
         )
 
-    def _reference(
+    async def _reference(
         self, request: SynthesisRequest
     ) -> tuple[npt.NDArray[np.int32] | None, npt.NDArray[np.int32]]:
         """Return the voice and the semantic tokens of the request's reference, if it has one."""
@@ -150,7 +149,7 @@ class SparkSpeaker:
             return request.global_tokens, spoken
         if request.global_tokens is not None or len(spoken):
             raise InvalidInputError("a reference is either a recording or tokens, not both")
-        reference = self._stages.tokenise_reference(request.reference_wav)
+        reference = await self._stages.tokenise_reference(request.reference_wav)
         return reference.global_tokens, reference.semantic_tokens
 
     def _allowed(self, prompt: Prompt) -> tuple[tuple[int, int], ...]:
@@ -191,11 +190,11 @@ class SparkSpeaker:
         return sampling
 
 
-def _listen(
+async def _listen(
     stream: TokenStream, reader: OutputReader, planner: WindowPlanner, timeout_seconds: float
 ) -> None:
     """Hand what the model has written over to the planner, and stop the model at its end."""
-    ids = stream.read(timeout_seconds)
+    ids = await stream.read(timeout_seconds)
     if ids is None:
         reader.end()
     else:

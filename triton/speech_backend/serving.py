@@ -35,7 +35,7 @@ class Answer(Protocol):
         ...
 
 
-Synthesize: TypeAlias = "Callable[[Any], Generator[Answer | None, None, None]]"
+Synthesize: TypeAlias = "Callable[[Any], Generator[Answer, None, None]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,6 @@ STUCK_SECONDS = 8.0
 # One call from a model to its server at a time. On 2.51, calls from several threads while
 # clients hang up crash the server; figures in triton/README.md. A call takes some 0.3 ms.
 CALL = threading.Lock()
-ASK_SECONDS = 1.0
-"""How old the server's word that a client is still there may be where nothing is sent to it. Who
-cancels by a request is heard at once; this is for clients that were killed."""
 OUTCOMES = ("finished", "cancelled", "invalid", "failed")
 
 
@@ -109,6 +106,11 @@ class Sender:
         self._cancelled = cancelled
         self._clock = clock
         self._asked_at = -math.inf
+        self._has_ended = False
+
+    def is_due(self, since_seconds: float) -> bool:
+        """Whether the server was not asked within the last `since_seconds`."""
+        return self._clock() - self._asked_at >= since_seconds
 
     def is_cancelled(self, since_seconds: float = 0.0) -> bool:
         """Whether the client has said that it wants no more, or has gone.
@@ -117,16 +119,17 @@ class Sender:
         """
         if self._cancelled.is_set():
             return True
-        now = self._clock()
-        if now - self._asked_at < since_seconds:
+        if not self.is_due(since_seconds):
             return False
-        self._asked_at = now
+        self._asked_at = self._clock()
         with CALL:
-            return bool(self._sender.is_cancelled())
+            # After its end the server has forgotten the request, and must not be asked about it.
+            return self._has_ended or bool(self._sender.is_cancelled())
 
     def send(self, *response: Any, **flags: Any) -> None:
-        """Send a response, or a flag without one."""
+        """Send a response, or the flag that ends them without one."""
         with CALL:
+            self._has_ended = bool(flags)
             self._sender.send(*response, **flags)
 
 
@@ -154,15 +157,13 @@ def serve(
     synthesize: Synthesize,
     cancelled: threading.Event,
     codec: Codec = SPEECH,
-    clock: Callable[[], float] = time.monotonic,
 ) -> str:
     """Answer one Triton request with what `synthesize` yields; return the outcome.
 
-    Cancellation is polled before every answer, and where a model that has none yet yields None;
-    there the server itself is asked once in ASK_SECONDS. An error is sent at most once and without
-    a traceback; FINAL is sent exactly once, whatever happened.
+    Cancellation is polled before every answer. An error is sent at most once and without a
+    traceback; FINAL is sent exactly once, whatever happened.
     """
-    sender = Sender(request.get_response_sender(), cancelled, clock)
+    sender = Sender(request.get_response_sender(), cancelled)
     outcome = "failed"
     try:
         outcome = _send_answers(
@@ -177,16 +178,15 @@ def serve(
 
 
 def _send_answers(
-    pb_utils: Any, sender: Sender, start: Callable[[], Generator[Answer | None, None, None]]
+    pb_utils: Any, sender: Sender, start: Callable[[], Generator[Answer, None, None]]
 ) -> str:
     if sender.is_cancelled():
         return "cancelled"
     with closing(start()) as answers:
         for answer in answers:
-            if sender.is_cancelled(ASK_SECONDS if answer is None else 0.0):
+            if sender.is_cancelled():
                 return "cancelled"
-            if answer is not None:
-                sender.send(response(pb_utils, answer))
+            sender.send(response(pb_utils, answer))
     return "finished"
 
 

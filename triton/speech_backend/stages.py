@@ -44,34 +44,43 @@ class ReferenceTokens:
 class TokenStream(Protocol):
     """What the language model writes, as it comes.
 
-    The stream drains its source by itself (a thread of its own, or the RPC's), into a buffer
-    that holds all of `max_new_tokens`: a reader who is busy decoding never holds the model up,
-    and finds everything that came meanwhile with the next read.
+    The stream drains its source by itself, in a task of its own, into a buffer that holds all of
+    `max_new_tokens`: a reader who is busy decoding never holds the model up, and finds everything
+    that came meanwhile with the next read. One reader; a read that is cancelled leaves the stream
+    as it is.
     """
 
-    def read(self, timeout_seconds: float) -> npt.NDArray[np.int32] | None:
+    async def read(self, timeout_seconds: float) -> npt.NDArray[np.int32] | None:
         """Return all ids that came since the last read, int32[n], or None after the end.
 
         Waits at most `timeout_seconds` for the first one; an empty array means that none came
-        in time, so that the reader can look whether it is still wanted or whether sound is due.
+        in time, so that the reader can look whether sound is due.
         A stop id may be the last one or be left out. A failure, a stall included, is raised
         once what came before it has been read.
         """
         ...
 
     def close(self) -> None:
-        """Stop the model and give everything back; may be called again, and before the end."""
+        """Stop the model, and give everything back in the background; returns at once.
+
+        May be called again, and before the end.
+        """
         ...
 
 
 class Stages(Protocol):
-    """The models behind an utterance. Called from many threads; errors are the stage's own."""
+    """The models behind an utterance, for many utterances of one event loop.
 
-    def stream_tokens(self, prompt_ids: npt.NDArray[np.int32], sampling: Sampling) -> TokenStream:
-        """Let the language model go on from `prompt_ids`, int32[n]; returns at once."""
+    Errors are the stage's own.
+    """
+
+    async def stream_tokens(
+        self, prompt_ids: npt.NDArray[np.int32], sampling: Sampling
+    ) -> TokenStream:
+        """Let the language model go on from `prompt_ids`, int32[n]; waits for nothing of it."""
         ...
 
-    def decode_window(
+    async def decode_window(
         self,
         semantic_tokens: npt.NDArray[np.int32],
         length: int,
@@ -85,7 +94,7 @@ class Stages(Protocol):
         """
         ...
 
-    def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
+    async def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
         """Return the codes of a recording, float32 mono at 16 kHz.
 
         Raises InvalidInputError for one that cannot be a voice (too short, silent, too long).

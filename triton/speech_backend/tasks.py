@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from speech_backend.serving import (
-    ASK_SECONDS,
     Outcomes,
     Sender,
     failure,
@@ -27,14 +26,22 @@ if TYPE_CHECKING:
 
 Generate: TypeAlias = "Callable[[Any], AsyncGenerator[Answer, None]]"
 
+ASK_SECONDS = 1.0
+"""How old the server's word that a client is still there may be. Who cancels by a request is heard
+at once; this is for clients that were killed."""
+
+LOOK_SECONDS = ASK_SECONDS / 4
+"""How often it is looked for clients after whom to ask."""
+
 
 class RequestTasks:
     """Answers Triton's requests with what `generate` yields, as tasks of the running `loop`.
 
     The promises are those of `serving.serve` and `threads.RequestThreads`, but the server is asked
-    once in ASK_SECONDS only whether a client is still there. A request that is cancelled ends where
-    it waits: its generator is closed at once. Calls to the server take some 0.3 ms and go through a
-    thread of their own, so that the loop goes on meanwhile.
+    once in ASK_SECONDS only whether a client is still there, also while nothing is answered. A
+    request that is cancelled ends where it waits: its generator is closed at once. Calls to the
+    server take some 0.3 ms and go through a thread of their own, so that the loop goes on
+    meanwhile.
     """
 
     def __init__(
@@ -54,7 +61,9 @@ class RequestTasks:
         self._outcomes = Outcomes(pb_utils, model)
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="send")
         self._answering: dict[str, asyncio.Task[str]] = {}
+        self._senders: dict[asyncio.Task[str], Sender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.run_coroutine_threadsafe(self._keep_looking(), loop)
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from another thread."""
@@ -64,11 +73,23 @@ class RequestTasks:
     def close(self) -> None:
         """Wait for the requests that are being answered."""
         asyncio.run_coroutine_threadsafe(self._wait(), self._loop).result()
+        self._looking.cancel()
         self._calls.shutdown()
 
     async def call(self, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
         """Call what goes to the server, in the thread for that."""
         return await self._loop.run_in_executor(self._calls, partial(function, *values, **named))
+
+    async def look(self) -> None:
+        """End the requests whose clients have gone, asking after whom nobody has lately."""
+        for answering, sender in list(self._senders.items()):
+            if sender.is_due(ASK_SECONDS) and await self.call(sender.is_cancelled):
+                answering.cancel()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
 
     async def _wait(self) -> None:
         while self._tasks:
@@ -79,6 +100,7 @@ class RequestTasks:
         answering = self._loop.create_task(self._answer(sender, request))
         # Known before the next request, which may be the one that cancels it.
         self._answering[request.request_id()] = answering
+        self._senders[answering] = sender
         self._keep(self._end(sender, request, answering))
 
     def _cancel(self, request: Any) -> None:
@@ -111,6 +133,7 @@ class RequestTasks:
     async def _end(self, sender: Sender, request: Any, answering: asyncio.Task[str]) -> None:
         """Wait for the answer's end and say how it was; this task itself is never cancelled."""
         await asyncio.wait({answering})
+        del self._senders[answering]
         if self._answering.get(request.request_id()) is answering:
             del self._answering[request.request_id()]
         outcome = "cancelled"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import grpc
+import grpc.aio
 
 from speech_wire import LOOPBACK_VARIABLE, LoopbackAccess
 
@@ -25,11 +26,11 @@ def read_access() -> LoopbackAccess:
     return LoopbackAccess.read(Path(path)) if path else LoopbackAccess()
 
 
-def open_channel(address: str, access: LoopbackAccess) -> grpc.Channel:
-    """Return a channel; raises OSError for a file that cannot be read."""
+def open_channel(address: str, access: LoopbackAccess) -> grpc.aio.Channel:
+    """Return a channel of the running loop; raises OSError for a file that cannot be read."""
     if access.root is None:
-        return grpc.insecure_channel(address, CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
     pems = (access.root, access.key, access.certificate)
     credentials = grpc.ssl_channel_credentials(*(Path(p).read_bytes() if p else None for p in pems))
     name = [("grpc.ssl_target_name_override", access.name)] if access.name else []
-    return grpc.secure_channel(address, credentials, [*CHANNEL_OPTIONS, *name])
+    return grpc.aio.secure_channel(address, credentials, [*CHANNEL_OPTIONS, *name])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -39,9 +39,9 @@ class StageNames:
 class LoopbackStages:
     """The stages as models of the Triton at `address` (host:port), or where `access` says.
 
-    Any number of threads. The models are asked for when they are first needed: while Triton loads
-    this one, its gRPC port is not open yet. Raises StageError, and InvalidInputError where a stage
-    blames the caller.
+    Made and used in one event loop. The models are asked for when they are first needed: while
+    Triton loads this one, its gRPC port is not open yet. Raises StageError, and InvalidInputError
+    where a stage blames the caller.
     """
 
     def __init__(
@@ -59,13 +59,16 @@ class LoopbackStages:
         self._channel = open_channel(access.address or address, access)
         self._metadata = access.metadata()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._lock = threading.Lock()
+        self._lock = asyncio.Lock()
         self._siblings: dict[str, Sibling] = {}
         self._calls: set[TokenCall] = set()
+        self._running: set[asyncio.Future[Any]] = set()
 
-    def stream_tokens(self, prompt_ids: npt.NDArray[np.int32], sampling: Sampling) -> TokenCall:
+    async def stream_tokens(
+        self, prompt_ids: npt.NDArray[np.int32], sampling: Sampling
+    ) -> TokenCall:
         """See Stages.stream_tokens."""
-        model = self._sibling(self._names.llm)
+        model = await self._sibling(self._names.llm)
         # A number: tensorrt_llm's backend hashes every other id.
         request_id = str(secrets.randbits(63))
         tensors = _llm_tensors(model, prompt_ids, sampling)
@@ -80,30 +83,29 @@ class LoopbackStages:
             self._patience,
             self._clock,
         )
-        with self._lock:
-            self._calls = {other for other in self._calls if not other.has_ended} | {call}
+        self._calls = {other for other in self._calls if not other.has_ended} | {call}
         return call
 
-    def decode_window(
+    async def decode_window(
         self,
         semantic_tokens: npt.NDArray[np.int32],
         length: int,
         global_tokens: npt.NDArray[np.int32],
     ) -> npt.NDArray[np.float32]:
         """See Stages.decode_window."""
-        model = self._sibling(self._names.vocoder)
+        model = await self._sibling(self._names.vocoder)
         tensors: dict[str, npt.ArrayLike] = {
             "semantic_tokens": semantic_tokens,
             "length": [length],
             "global_tokens": global_tokens,
         }
-        response = self._infer(model, tensors)
+        response = await self._infer(model, tensors)
         return model.output(response, "waveform").astype(np.float32, copy=False)
 
-    def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
+    async def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
         """See Stages.tokenise_reference."""
-        model = self._sibling(self._names.audio_tokenizer)
-        response = self._infer(
+        model = await self._sibling(self._names.audio_tokenizer)
+        response = await self._infer(
             model, {"reference_wav": samples, "reference_wav_len": [len(samples)]}
         )
         return ReferenceTokens(
@@ -111,40 +113,49 @@ class LoopbackStages:
             model.output(response, "semantic_tokens").astype(np.int32),
         )
 
-    def close(self) -> None:
-        """Wait for the streams that were closed to end, then hang up."""
-        with self._lock:
-            calls = list(self._calls)
-        for call in calls:
+    async def close(self) -> None:
+        """Wait for the calls that are not wanted any more to end, then hang up."""
+        for call in self._calls:
             call.close()
-        for call in calls:
-            call.join(self._patience.stop_seconds)
-        self._channel.close()
+        # Each ends within `stop_seconds`, or is cut.
+        await asyncio.gather(*(call.ended() for call in self._calls))
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._patience.stop_seconds)
+        await self._channel.close()
 
-    def _infer(self, model: Sibling, tensors: Mapping[str, npt.ArrayLike]) -> Any:
+    async def _infer(self, model: Sibling, tensors: Mapping[str, npt.ArrayLike]) -> Any:
         request_id = str(secrets.randbits(63))
         request = model.request(tensors, request_id)
-        try:
-            response = self._stub.ModelInfer(
-                request, timeout=self._patience.call_seconds, metadata=self._metadata
-            )
-        except grpc.RpcError as error:
-            raise call_failed(model.name, error) from error
+        seconds = self._patience.call_seconds
+        response = await self._ask(model.name, self._stub.ModelInfer, request, seconds)
         model.check_id(response, request_id)
         return response
 
-    def _sibling(self, name: str) -> Sibling:
-        with self._lock:
+    async def _sibling(self, name: str) -> Sibling:
+        async with self._lock:
             if name not in self._siblings:
                 request = service_pb2.ModelConfigRequest(name=name)
-                try:
-                    answer = self._stub.ModelConfig(
-                        request, timeout=self._patience.stop_seconds, metadata=self._metadata
-                    )
-                except grpc.RpcError as error:
-                    raise call_failed(name, error) from error
+                seconds = self._patience.stop_seconds
+                answer = await self._ask(name, self._stub.ModelConfig, request, seconds)
                 self._siblings[name] = Sibling.from_config(answer.config)
             return self._siblings[name]
+
+    async def _ask(
+        self, model: str, method: Callable[..., Any], request: Any, seconds: float
+    ) -> Any:
+        """Return the answer of a method of gRPC.
+
+        The RPC goes on to its end when the one who waits for it is cancelled: to cancel one that
+        the server is answering can crash Triton 2.51.
+        """
+        call = method(request, timeout=seconds, metadata=self._metadata)
+        running = asyncio.ensure_future(call)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(running)
+        except grpc.RpcError as error:
+            raise call_failed(model, error) from error
 
 
 def _llm_tensors(

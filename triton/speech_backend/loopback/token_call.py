@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import grpc.aio
 import numpy as np
 
 from speech_backend.loopback.siblings import StageError, call_failed, stage_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     import numpy.typing as npt
 
@@ -38,10 +38,10 @@ class Patience:
 class TokenCall:
     """A stages.TokenStream over one ModelStreamInfer.
 
-    A thread drains it. To stop the model, `stop` (a request with the same id) goes over the
-    same stream, which is then read to its end by that thread: cancelling an RPC that the server
-    writes to can crash Triton 2.51. Only a stream that does not end within `stop_seconds` is
-    cancelled.
+    A task drains it, which nobody cancels: gRPC would cancel the RPC with a reader. To stop the
+    model, `stop` (a request with the same id) goes over the same stream, which is then read to
+    its end by that task: cancelling an RPC that the server writes to can crash Triton 2.51. Only
+    a stream that does not end within `stop_seconds` is cancelled.
     """
 
     def __init__(
@@ -56,78 +56,95 @@ class TokenCall:
         first, self._stop = requests
         self._patience = patience
         self._clock = clock
-        self._changed = threading.Condition()
+        self._loop = asyncio.get_running_loop()
         self._arrays: list[npt.NDArray[np.int32]] = []
         self._failure: Exception | None = None
-        self._is_answered = self._is_closed = self._has_ended = False
+        self._is_answered = self._is_closed = False
         self._heard_at = self._clock()
-        self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._outgoing.put(first)
-        # gRPC takes requests from a thread of its own; None closes our side of the stream.
-        self._call = infer(iter(self._outgoing.get, None))
-        self._thread = threading.Thread(target=self._drain, name="drain-tokens", daemon=True)
-        self._thread.start()
+        self._reader: asyncio.Future[None] | None = None
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._outgoing: asyncio.Queue[Any] = asyncio.Queue()
+        self._outgoing.put_nowait(first)
+        self._call = infer(self._requests())
+        self._draining = self._loop.create_task(self._drain())
 
-    def read(self, timeout_seconds: float) -> npt.NDArray[np.int32] | None:
+    async def read(self, timeout_seconds: float) -> npt.NDArray[np.int32] | None:
         """See stages.TokenStream.read."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._arrays or self._is_answered, timeout_seconds)
-            if self._arrays:
-                ids = np.concatenate(self._arrays)
-                self._arrays.clear()
-                return ids
-            if self._failure is not None:
-                raise self._failure
-            if self._is_answered:
-                return None
-            silent_seconds = self._clock() - self._heard_at
+        if not self._has_news and timeout_seconds > 0:
+            await self._wait(timeout_seconds)
+        if self._arrays:
+            ids = np.concatenate(self._arrays)
+            self._arrays.clear()
+            return ids
+        if self._failure is not None:
+            raise self._failure
+        if self._is_answered:
+            return None
+        silent_seconds = self._clock() - self._heard_at
         if silent_seconds > self._patience.stall_seconds:
             raise StageError(f"model '{self._model.name}' wrote nothing for {silent_seconds:.1f} s")
         return np.zeros(0, np.int32)
 
     def close(self) -> None:
         """See stages.TokenStream.close; returns at once."""
-        with self._changed:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            # After an answer our side is closed already, and this is not sent.
-            self._outgoing.put(self._stop)
-            self._outgoing.put(None)
-            if self._has_ended:
-                return
-            self._watchdog = threading.Timer(self._patience.stop_seconds, self._call.cancel)
-            self._watchdog.daemon = True
-            self._watchdog.start()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        # After an answer our side is closed already, and this is not sent.
+        self._outgoing.put_nowait(self._stop)
+        self._outgoing.put_nowait(None)
+        if not self.has_ended:
+            cut = self._call.cancel
+            self._watchdog = self._loop.call_later(self._patience.stop_seconds, cut)
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing of the call is left."""
-        return self._has_ended
+        return self._draining.done()
 
-    def join(self, timeout_seconds: float) -> None:
-        """Wait for the end of a stream that is closed."""
-        self._thread.join(timeout_seconds)
+    async def ended(self) -> None:
+        """Wait for the end of the stream."""
+        await asyncio.wait({self._draining})
 
-    def _drain(self) -> None:
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._arrays) or self._is_answered
+
+    async def _wait(self, timeout_seconds: float) -> None:
+        """Wait for news; a timer of the loop costs a fraction of asyncio's own timeouts."""
+        self._reader = self._loop.create_future()
+        alarm = self._loop.call_later(timeout_seconds, self._wake)
+        try:
+            await self._reader
+        finally:
+            alarm.cancel()
+            self._reader = None
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def _requests(self) -> AsyncIterator[Any]:
+        """Give gRPC what is to be sent; its end closes our side of the stream."""
+        while (request := await self._outgoing.get()) is not None:
+            yield request
+
+    async def _drain(self) -> None:
         failure: Exception = StageError(
             f"model '{self._model.name}' ended its stream without a final response"
         )
         try:
-            for message in self._call:
+            while (message := await self._call.read()) is not grpc.aio.EOF:
                 self._take(message)
         except grpc.RpcError as error:
             failure = call_failed(self._model.name, error)
+        except asyncio.CancelledError:
+            failure = StageError(f"the call of model '{self._model.name}' was cut")
         finally:
             # Nothing is left to cancel, unless a message could not even be taken apart.
             self._call.cancel()
-            self._end(failure)
-
-    def _end(self, failure: Exception) -> None:
-        with self._changed:
             self._answer(failure)
-            self._has_ended = True
-            if self._is_closed:
+            if self._watchdog is not None:
                 self._watchdog.cancel()
 
     def _take(self, message: Any) -> None:
@@ -140,22 +157,21 @@ class TokenCall:
                 ids = self._new_ids(response)
             except StageError as error:
                 failure = error
-        with self._changed:
-            self._heard_at = self._clock()
-            if len(ids):
-                self._arrays.append(ids)
-                self._changed.notify_all()
-            if failure is not None or response.parameters[FINAL].bool_param:
-                self._answer(failure)
+        self._heard_at = self._clock()
+        if len(ids):
+            self._arrays.append(ids)
+            self._wake()
+        if failure is not None or response.parameters[FINAL].bool_param:
+            self._answer(failure)
 
     def _answer(self, failure: Exception | None) -> None:
         """Note the end of the answer; the first one counts."""
         if self._is_answered:
             return
         self._is_answered, self._failure = True, failure
-        self._changed.notify_all()
+        self._wake()
         # Ours is closed too: the server then ends the stream.
-        self._outgoing.put(None)
+        self._outgoing.put_nowait(None)
 
     def _new_ids(self, response: Any) -> npt.NDArray[np.int32]:
         self._model.check_id(response, self._stop.id)
