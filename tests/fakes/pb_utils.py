@@ -82,6 +82,8 @@ class FakeSender:
         return [response.error.message for response in self.responses if response.error]
 
     def is_cancelled(self) -> bool:
+        """Refuse what may crash Triton: a question about a request that has ended."""
+        assert not self.finals, "asked after its end"
         self.asked += 1
         return self._cancel_after is not None and len(self.responses) >= self._cancel_after
 

@@ -74,6 +74,8 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.behaviour = behaviour or Behaviour()
         self.requests: list[tuple[str, str, Arrays]] = []
         self.configs = Tally()
+        self.asked = Tally()
+        self.streams = Tally()
         self.stopped = Tally()
         self.cut = Tally()
         self.ended = Tally()
@@ -108,8 +110,12 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.requests.append((request.model_name, request.id, _decode(request)))
         answer = self.behaviour.answer
+        self.asked.add()
         if self.behaviour.hold is not None:
             self.behaviour.hold.wait()
+        if not context.is_active():
+            self.cut.add()
+        self.ended.add()
         if isinstance(answer, Abort):
             context.abort(answer.code, answer.details)
         return _response(self.behaviour.answer_id or request.id, answer)
@@ -117,6 +123,7 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
     def ModelStreamInfer(self, requests: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         request = next(requests)
         self.requests.append((request.model_name, request.id, _decode(request)))
+        self.streams.add()
         stop, gone = threading.Event(), threading.Event()
         context.add_callback(gone.set)
         reader = threading.Thread(target=self._read, args=(requests, request.id, stop))

@@ -250,6 +250,7 @@ def test_many_streams_at_once_each_get_their_own(far: FakeStages, stages: NearSt
 
     assert written == [list(range(50))] * 64
     assert len({request_id for _, request_id, _ in far.requests}) == 64
+    assert far.configs.count == 1
 
 
 def test_closing_ends_what_still_runs(far: FakeStages) -> None:

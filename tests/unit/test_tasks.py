@@ -11,8 +11,8 @@ import pytest
 from fakes.clock import Clock
 from fakes.pb_utils import FakeRequest, FakeSender, KeepingPbUtils
 from speech_backend.loop import LoopThread
-from speech_backend.serving import Codec, InvalidInputError
-from speech_backend.tasks import RequestTasks
+from speech_backend.serving import Codec, InvalidInputError, Sender
+from speech_backend.tasks import ASK_SECONDS, RequestTasks
 from speech_wire import CANCEL_PARAMETER, INVALID_INPUT, NewIds, TensorSpec
 
 if TYPE_CHECKING:
@@ -180,6 +180,66 @@ def test_a_client_that_has_gone_ends_the_model(
     assert (ids(gone), gone.sender.finals, model.closed) == ([0, 1], 1, 1)
     assert (ids(never_there), never_there.sender.finals) == ([], 1)
     assert pb_utils.outcomes() == {"cancelled": 2}
+
+
+class Leaving(FakeSender):
+    """Its client goes when a test says so."""
+
+    has_gone = False
+
+    def is_cancelled(self) -> bool:
+        return super().is_cancelled() or self.has_gone
+
+
+def held(tasks: RequestTasks, model: Model) -> tuple[FakeRequest, Leaving]:
+    """Return a request that the model has not answered yet, and its sender."""
+    model.hold_after = 0
+    sender = Leaving()
+    asked = request(5)
+    asked.sender = sender
+    tasks.accept(asked)
+    assert model.held.wait(WAIT_SECONDS)
+    return asked, sender
+
+
+def test_a_client_that_has_gone_is_noticed_while_nothing_is_answered(
+    tasks: RequestTasks, model: Model, pb_utils: KeepingPbUtils, clock: Clock
+) -> None:
+    asked, sender = held(tasks, model)
+
+    sender.has_gone = True
+    clock.now += ASK_SECONDS
+    tasks.close()
+
+    assert (ids(asked), sender.finals, model.closed) == ([], 1, 1)
+    assert pb_utils.outcomes() == {"cancelled": 1}
+
+
+def test_the_server_is_asked_once_a_second_while_nothing_is_answered(
+    tasks: RequestTasks, model: Model, loop: LoopThread, clock: Clock
+) -> None:
+    _, sender = held(tasks, model)
+
+    asked = []
+    for _ in range(9):
+        loop.run(tasks.look())
+        asked.append(sender.asked)
+        clock.now += ASK_SECONDS / 4
+    sender.has_gone = True
+    clock.now += ASK_SECONDS
+    loop.run(tasks.look())
+    tasks.close()
+
+    assert asked == [1, 1, 1, 1, 2, 2, 2, 2, 3]
+
+
+def test_the_server_is_never_asked_after_the_end() -> None:
+    fake = FakeSender()
+    sender = Sender(fake, threading.Event())
+    sender.send(flags=1)
+
+    assert sender.is_cancelled()
+    assert fake.asked == 0
 
 
 def test_the_model_is_stopped_before_its_end_is_said(
