@@ -183,9 +183,18 @@ def test_a_client_that_has_gone_ends_the_model(
 
 
 class Leaving(FakeSender):
-    """Its client goes when a test says so."""
+    """Its client goes when a test says so; tells when the answer has ended."""
 
     has_gone = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_ended = threading.Event()
+
+    def send(self, *response: Any, **flags: Any) -> None:
+        super().send(*response, **flags)
+        if self.finals:
+            self.has_ended.set()
 
     def is_cancelled(self) -> bool:
         return super().is_cancelled() or self.has_gone
@@ -209,6 +218,7 @@ def test_a_client_that_has_gone_is_noticed_while_nothing_is_answered(
 
     sender.has_gone = True
     clock.now += ASK_SECONDS
+    assert sender.has_ended.wait(WAIT_SECONDS)
     tasks.close()
 
     assert (ids(asked), sender.finals, model.closed) == ([], 1, 1)
