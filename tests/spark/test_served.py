@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.triton]
 
 NOISE = np.random.default_rng(3).uniform(-0.5, 0.5, 24_000).astype(np.float32)
 STEP_SECONDS = 0.5
-"""One poll of the front (0.1 s), one token, and the look at the figures; CPUs are shared."""
+"""One token, and the look at the figures; CPUs are shared."""
 
 
 @pytest.fixture(scope="module")

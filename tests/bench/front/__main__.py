@@ -51,6 +51,7 @@ class Heard:
     first_seconds: list[float] = field(default_factory=list)
     chunks: int = 0
     late_chunks: int = 0
+    longest_gap_seconds: float = 0.0
 
 
 @dataclass
@@ -85,6 +86,8 @@ class Clients:
             now, samples = time.monotonic(), outputs[0].shape[0]
             if dry_at:
                 self.heard.late_chunks += now > dry_at
+                gap_seconds = max(self.heard.longest_gap_seconds, now - dry_at)
+                self.heard.longest_gap_seconds = gap_seconds
             else:
                 self.heard.first_seconds.append(now - began_at)
             dry_at = max(now, dry_at) + samples / 16_000
@@ -149,13 +152,14 @@ def line(heard: Heard, before: Counts, after: Counts) -> str:
         *(f"{used[name] / seconds:.2f}" for name in ("front", "server", "llm")),
         *(f"{first:.0f}" for first in first_ms),
         f"{100 * heard.late_chunks / heard.chunks:.1f}",
+        f"{1000 * heard.longest_gap_seconds:.0f}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
 NAMES = (
     *("step ms", "clients", "speech s/s", "messages/s", "front ms/s of speech", "front cores"),
-    *("server cores", "llm cores", "first ms p50", "p95", "late chunks %"),
+    *("server cores", "llm cores", "first ms p50", "p95", "late chunks %", "longest gap ms"),
 )
 HEAD = f"| {' | '.join(NAMES)} |\n|{'---|' * len(NAMES)}"
 
