@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
 VOICE = np.arange(32, dtype=np.int32)
-WAIT_SECONDS = 10
 CODES = list(range(1000, 1400))
 OPEN, END = mark("start_semantic_token"), mark("im_end")
 TEXT = "A sentence of some length."
@@ -256,58 +254,6 @@ def test_samples_that_are_too_few_are_an_error_not_a_short_text() -> None:
 
     with pytest.raises(ModelOutputError, match=r"made \[29439\] samples of 92 tokens"):
         speak(stages)
-
-
-def test_closing_it_closes_the_stream_where_it_is() -> None:
-    stages = cloned(CODES, END)
-
-    async def leave() -> int:
-        async with aclosing(speaker(stages).synthesize(CLONE, stages.clock)) as chunks:
-            assert (await anext(chunks)).sample_offset == 0
-            return stages.streams[0].reads
-
-    reads = asyncio.run(leave())
-
-    assert stages.streams[0].closed
-    assert stages.streams[0].reads == reads
-
-
-@pytest.mark.parametrize("codes", [[], CODES[:60]], ids=["nothing", "too little"])
-def test_a_caller_who_leaves_stops_the_model_before_it_has_spoken(codes: list[int]) -> None:
-    stages = cloned(codes, is_endless=True)
-
-    async def leave() -> None:
-        listening = asyncio.create_task(anext(speaker(stages).synthesize(CLONE, stages.clock)))
-        await asyncio.wait_for(stages.waits.wait(), WAIT_SECONDS)
-        listening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await listening
-
-    asyncio.run(leave())
-
-    assert stages.streams[0].closed
-    assert stages.lengths == []
-
-
-def test_a_caller_who_leaves_while_a_window_is_decoded_stops_the_model() -> None:
-    stages, decoding = cloned(CODES, END), asyncio.Event()
-
-    async def decode_for_ever(*_: Any) -> Any:
-        decoding.set()
-        await asyncio.Event().wait()
-
-    stages.decode_window = decode_for_ever  # type: ignore[method-assign]
-
-    async def leave() -> None:
-        listening = asyncio.create_task(anext(speaker(stages).synthesize(CLONE, stages.clock)))
-        await asyncio.wait_for(decoding.wait(), WAIT_SECONDS)
-        listening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await listening
-
-    asyncio.run(leave())
-
-    assert stages.streams[0].closed
 
 
 def test_a_window_falls_due_while_no_tokens_come() -> None:

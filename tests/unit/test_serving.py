@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fakes.pb_utils import FakePbUtils, FakeRequest, FakeSender
-from speech_backend.serving import OUTCOMES, Codec, InvalidInputError, Outcomes, serve
+from speech_backend.serving import OUTCOMES, Codec, InvalidInputError, Outcomes, Sender, serve
 from speech_wire import INVALID_INPUT, PcmChunk, SynthesisRequest, TensorSpec
 
 if TYPE_CHECKING:
@@ -140,6 +140,15 @@ def test_the_server_is_asked_before_each_chunk() -> None:
     answer(FakeModel(), request)
 
     assert request.sender.asked == 1 + len(request.sender.chunks)
+
+
+def test_the_server_is_never_asked_after_the_end() -> None:
+    fake = FakeSender()
+    sender = Sender(fake, threading.Event())
+    sender.send(flags=1)
+
+    assert sender.is_cancelled()
+    assert fake.asked == 0
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 from fakes.clock import Clock
 from fakes.pb_utils import FakeRequest, FakeSender, KeepingPbUtils
 from speech_backend.loop import LoopThread
-from speech_backend.serving import Codec, InvalidInputError, Sender
+from speech_backend.serving import Codec, InvalidInputError
 from speech_backend.tasks import ASK_SECONDS, RequestTasks
 from speech_wire import CANCEL_PARAMETER, INVALID_INPUT, NewIds, TensorSpec
 
@@ -134,9 +134,8 @@ def test_a_cancel_that_comes_at_once_still_brings_a_final(
 
 
 def test_a_cancel_leaves_others_alone(tasks: RequestTasks) -> None:
-    cancel = request(1, "2")
+    cancel, other = request(1, "2"), request(4, "1")
     cancel.words = CANCEL
-    other = request(4, "1")
 
     tasks.accept(other)
     tasks.accept(cancel)
@@ -159,7 +158,6 @@ class Ticking(FakeSender):
 
 def test_the_server_is_not_asked_for_each_message(tasks: RequestTasks) -> None:
     many = request(100)
-
     tasks.accept(many)
     tasks.close()
 
@@ -229,27 +227,17 @@ def test_the_server_is_asked_once_a_second_while_nothing_is_answered(
     tasks: RequestTasks, model: Model, loop: LoopThread, clock: Clock
 ) -> None:
     _, sender = held(tasks, model)
-
     asked = []
+
     for _ in range(9):
         loop.run(tasks.look())
         asked.append(sender.asked)
         clock.now += ASK_SECONDS / 4
     sender.has_gone = True
     clock.now += ASK_SECONDS
-    loop.run(tasks.look())
     tasks.close()
 
     assert asked == [1, 1, 1, 1, 2, 2, 2, 2, 3]
-
-
-def test_the_server_is_never_asked_after_the_end() -> None:
-    fake = FakeSender()
-    sender = Sender(fake, threading.Event())
-    sender.send(flags=1)
-
-    assert sender.is_cancelled()
-    assert fake.asked == 0
 
 
 def test_the_model_is_stopped_before_its_end_is_said(
