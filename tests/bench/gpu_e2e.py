@@ -222,7 +222,7 @@ class Chain:
     def level(self, front: str, clients: int, processes: watch.Processes) -> dict[str, Any]:
         """Load one front with so many clients."""
         folder = self.work / f"bench-{front}-{clients}-{int(time.time())}"
-        count = self.options.requests or max(12, 6 * clients)
+        count = self.options.requests or max(12, 10 * clients)
         load = ("--concurrency", str(clients), "--requests", str(count))
         voice = ("--model", front, "--voice", "noise", "--text-file", str(self.work / "texts.txt"))
         where = (f"http://127.0.0.1:{HTTP}", "--triton", f"127.0.0.1:{GRPC}")
@@ -274,7 +274,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compile the vocoder")
     parser.add_argument("--mps", action="store_true", help="CUDA's Multi-Process Service")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCY)
-    parser.add_argument("--requests", type=int, help="of each level; default: 6 for each client")
+    parser.add_argument("--requests", type=int, help="of each level; default: 10 for each client")
     parser.add_argument("--parts", nargs="+", default=("vocoder", "reference", "chain"))
     chain = Chain(parser.parse_args())
     chain.prepare()
