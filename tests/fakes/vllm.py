@@ -226,7 +226,13 @@ class AsyncLLM:
     def step(self) -> None:
         """Write one id for each request that has a place."""
         while self.waiting and len(self.running) < (self.args.max_num_seqs or 1):
-            self.running.append(self.waiting.pop(0))
+            sequence = self.waiting.pop(0)
+            # The engine's process ends with what it finds wrong.
+            if sequence.params.seed is not None and not -(2**63) <= sequence.params.seed < 2**63:
+                self.waiting.insert(0, sequence)
+                self.die()
+                return
+            self.running.append(sequence)
         finished = []
         for sequence in list(self.running):
             ids = written(sequence.prompt, sequence.params)

@@ -180,9 +180,13 @@ async def test_without_streaming_all_comes_in_one_answer(model: VllmModel) -> No
         ({}, {"temperature": 0.0, "top_p": 1.0, "top_k": 0}),
         ({"top_k": 1, "top_p": 0.5}, {"temperature": 0.0}),
         (
-            {"top_k": 50, "top_p": 0.25, "temperature": 0.5, "seed": 2**63 + 1},
-            {"temperature": 0.5, "top_k": 50, "top_p": 0.25, "seed": 2**63 + 1},
+            {"top_k": 50, "top_p": 0.25, "temperature": 0.5, "seed": 2**63 - 1},
+            {"temperature": 0.5, "top_k": 50, "top_p": 0.25, "seed": 2**63 - 1},
         ),
+        ({"seed": 2**64 - 1}, {"seed": 2**63 - 1}),
+        ({"seed": 0}, {"seed": 0}),
+        ({"end_ids": frozenset(range(129))}, {"min_tokens": 0}),
+        ({"end_ids": frozenset(range(128)), "min_new_tokens": 1}, {"min_tokens": 1}),
         ({"top_k": 50}, {"temperature": 1.0, "top_p": 1.0, "top_k": 50}),
         ({"repetition_penalty": 1.25}, {"repetition_penalty": 1.25}),
         ({"min_new_tokens": 4}, {"min_tokens": 4, "max_tokens": 20}),
@@ -267,3 +271,16 @@ async def test_one_that_is_left_in_its_pause_is_out_too(given_up: list[bool]) ->
     assert leaving.cancelled()
     assert (len(engine.aborted), engine.running) == (1, [])
     await model.live.close()
+
+
+async def test_no_seed_ends_the_engine(model: VllmModel, engine: AsyncLLM) -> None:
+    """An int64 does not hold all that the contract allows."""
+    for seed in (2**63, 2**64 - 1):
+        asked = request(seed=seed)
+        assert await whole(model, asked) == expected(request(seed=seed % 2**63))
+    assert not engine.is_dead
+
+
+def test_more_end_ids_than_the_engine_keeps_back_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="min_length is 2 with 129 end ids; with more"):
+        sampling_params(request(end_ids=frozenset(range(129)), min_new_tokens=2))

@@ -38,7 +38,10 @@ def hold_requests(runner: Any) -> None:
 
 
 class AllowedIds(LogitBiasState):
-    """Adds minus infinity to all other ids; a request has one place from its start to its end."""
+    """Adds minus infinity to all other ids; a request keeps its place while it runs.
+
+    One that loses its memory for a while is added again, in any place.
+    """
 
     def __init__(self, places: int, device: Any) -> None:
         super().__init__(places, device)

@@ -46,6 +46,12 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 
+SEEDS = 2**63
+"""The engine keeps one in an int64, and takes -1 for none."""
+
+MAX_END_IDS = 128
+"""More cannot be kept back until `min_new_tokens` are written."""
+
 
 class OwnedExecutor(UniProcExecutor):
     """An executor whose process ends with the one that started it, whatever ended that.
@@ -73,7 +79,7 @@ def start_engine(
     """Return a running engine for the checkpoint at `model_dir`; takes up to a minute.
 
     `max_sequence_tokens` is the longest sequence, `memory_fraction` the share of the GPU's memory
-    for weights, keys and values, `max_running` the largest batch. `ended` is told the name of each
+    for weights, keys and values (graphs come on top of it), `max_running` the largest batch. `ended` is told the name of each
     request that has ended. Raises vLLM's error, whose cause its process has logged, where the
     memory does not hold one sequence of that length.
     """
@@ -106,7 +112,8 @@ def start_engine(
         # A step looks after each page, and fewer of them cost the processor less; half of one, 400
         # kB, is wasted with each request.
         block_size=64,
-        # Else a step in which a prompt joins has no graph, and is launched kernel by kernel.
+        # Else a step in which a prompt joins has no graph, and is launched kernel by kernel; with
+        # more than 512 ids in a step (a reference of 8 s, say) it is anyway.
         max_cudagraph_capture_size=512,
         distributed_executor_backend=OwnedExecutor,
         disable_log_stats=True,
@@ -115,15 +122,24 @@ def start_engine(
 
 
 def sampling_params(request: GenerationRequest) -> SamplingParams:
-    """Return vLLM's words for how a request samples; raises InvalidInputError where it has none."""
+    """Return vLLM's words for how a request samples; raises InvalidInputError where it has none.
+
+    Of a seed, the lower 63 bits count.
+    """
     is_greedy = request.top_k == 1 or request.top_k == request.top_p == 0
+    # What the engine's process finds wrong with a request ends it for all of them.
+    if request.min_new_tokens and len(request.end_ids) > MAX_END_IDS:
+        raise InvalidInputError(
+            f"min_length is {request.min_new_tokens} with {len(request.end_ids)} end ids; with "
+            f"more than {MAX_END_IDS} only 0 is allowed"
+        )
     try:
         return SamplingParams(
             temperature=0.0 if is_greedy else request.temperature,
             top_k=request.top_k,
             top_p=request.top_p or 1.0,
             repetition_penalty=request.repetition_penalty,
-            seed=request.seed,
+            seed=None if request.seed is None else request.seed % SEEDS,
             min_tokens=request.min_new_tokens,
             max_tokens=request.max_new_tokens,
             stop_token_ids=sorted(request.end_ids),
