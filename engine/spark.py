@@ -43,8 +43,9 @@ MAX_FIRST_CHUNK = 250
 """The largest chunk of all."""
 
 MAX_WINDOWS_AT_ONCE = 16
-WAITING = Queue(requests=64, seconds=60.0)
-"""Twice what a front sends at once; after 60 s it does not wait for a window any more."""
+WAITING = Queue(requests=256, seconds=60.0)
+"""Twice what a front speaks at once (`speech_backend.stages.AT_ONCE`); after 60 s it does not wait
+for a window any more."""
 
 HASHED_BYTES = 2**20
 

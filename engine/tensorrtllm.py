@@ -56,8 +56,9 @@ GUIDED_DECODING = {
     "xgrammar_tokenizer_info_path": "",
 }
 
-WAITING = Queue(requests=64, seconds=30.0)
-"""Twice what a front sends at once; after 30 s without a token it gives a request up."""
+WAITING = Queue(requests=256, seconds=30.0)
+"""Twice what a front speaks at once (`speech_backend.stages.AT_ONCE`); after 30 s without a token
+it gives a request up."""
 
 
 @dataclass(frozen=True, slots=True)

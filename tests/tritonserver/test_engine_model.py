@@ -67,7 +67,7 @@ def test_triton_reads_it_as_it_was_meant(ports: Ports) -> None:
     inputs = {tensor.name: tensor for tensor in config.input}
     assert inputs["input_lengths"].HasField("reshape")
     assert inputs["input_ids"].allow_ragged_batch
-    assert config.dynamic_batching.default_queue_policy.max_queue_size == 64
+    assert config.dynamic_batching.default_queue_policy.max_queue_size == 256
     assert config.parameters["gpt_model_type"].string_value == "inflight_fused_batching"
     # The backend asks for it, and empty is off.
     assert "tokenizer_dir" in config.parameters

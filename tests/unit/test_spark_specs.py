@@ -19,6 +19,7 @@ from fakes.checkpoint import write_checkpoint, write_weights
 from fakes.engine_folder import write_engine
 from fakes.spark import TOKENS
 from speech_backend.prompts import Prompter, check_room
+from speech_backend.stages import AT_ONCE
 from speech_wire import CANCEL_PARAMETER
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def test_windows_share_batches_and_recordings_do_not(checkpoint: Path) -> None:
     ragged = [tensor.name for tensor in vocoder.input if tensor.allow_ragged_batch]
     assert ragged == ["semantic_tokens"]
     policy = vocoder.dynamic_batching.default_queue_policy
-    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (64, 60_000_000)
+    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (2 * AT_ONCE, 60_000_000)
     assert not vocoder.model_transaction_policy.decoupled
     for config in (tokenizer, front):
         assert config.max_batch_size == 0

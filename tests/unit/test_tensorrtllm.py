@@ -13,7 +13,7 @@ from engine.tensorrtllm import read_engine, tensorrtllm_spec
 from fakes.engine_folder import write_engine
 from fakes.stages import Behaviour, FakeStages, Wrote
 from speech_backend.loopback.siblings import Sibling
-from speech_backend.stages import Sampling
+from speech_backend.stages import AT_ONCE, Sampling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +183,7 @@ def test_it_is_told_where_its_engine_is_and_what_memory_is_its_own(tmp_path: Pat
 def test_what_waits_is_limited_in_number_and_time(tmp_path: Path) -> None:
     policy = config_of(tmp_path, "1.2.1").dynamic_batching.default_queue_policy
 
-    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (64, 30_000_000)
+    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (2 * AT_ONCE, 30_000_000)
     assert policy.timeout_action == model_config_pb2.ModelQueuePolicy.REJECT
     assert not policy.allow_timeout_override
 

@@ -10,15 +10,13 @@ from speech_backend.loop import LoopThread
 from speech_backend.loopback import LoopbackStages, StageNames, read_access
 from speech_backend.serving import SPEECH
 from speech_backend.spark import load_speaker
+from speech_backend.stages import AT_ONCE
 from speech_backend.tasks import RequestTasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from speech_wire import PcmChunk, SynthesisRequest
-
-AT_ONCE = 128
-"""Utterances that are spoken at once, as many as a language model batches; the others wait."""
 
 
 class FrontRequests:
@@ -29,7 +27,7 @@ class FrontRequests:
     ) -> None:
         """Read the tokenizer; the stages are asked at the first request."""
         self._thread = LoopThread()
-        self._stages = self._thread.run(_open_stages(parameters))
+        self._stages = self._thread.run(_open_stages(parameters, at_once))
         self._speaker = load_speaker(self._stages, parameters)
         self._turns = asyncio.Semaphore(at_once)
         self._tasks = RequestTasks(pb_utils, model, self._speak, SPEECH, self._thread.loop)
@@ -50,7 +48,8 @@ class FrontRequests:
                 yield chunk
 
 
-async def _open_stages(parameters: Mapping[str, str]) -> LoopbackStages:
+async def _open_stages(parameters: Mapping[str, str], at_once: int) -> LoopbackStages:
     """Return the stages; a channel of gRPC belongs to the loop that it is opened in."""
     names = StageNames(**{n: parameters[n] for n in ("llm", "vocoder", "audio_tokenizer")})
-    return LoopbackStages(parameters["triton_address"], names, access=read_access())
+    address = parameters["triton_address"]
+    return LoopbackStages(address, names, access=read_access(), at_once=at_once)

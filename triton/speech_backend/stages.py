@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+AT_ONCE = 128
+"""Utterances that are spoken at once, as many as a language model batches; the others wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

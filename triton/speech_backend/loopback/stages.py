@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from speech_backend.loopback.channel import open_channel
 from speech_backend.loopback.siblings import Sibling, call_failed
 from speech_backend.loopback.token_call import Patience, TokenCall
-from speech_backend.stages import ReferenceTokens
+from speech_backend.stages import AT_ONCE, ReferenceTokens
 from speech_wire import LoopbackAccess
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ class StageNames:
 class LoopbackStages:
     """The stages as models of the Triton at `address` (host:port), or where `access` says.
 
-    Made and used in one event loop. The models are asked for when they are first needed: while
-    Triton loads this one, its gRPC port is not open yet. Raises StageError, and InvalidInputError
-    where a stage blames the caller.
+    Made and used in one event loop. At most `at_once` windows and recordings are with them, those
+    that nobody wants any more included, so that no queue of theirs runs over. The models are asked
+    for when they are first needed: while Triton loads this one, its gRPC port is not open yet.
+    Raises StageError, and InvalidInputError where a stage blames the caller.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class LoopbackStages:
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
         access: LoopbackAccess | None = None,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._names = names or StageNames()
         self._patience = patience or Patience()
@@ -62,6 +64,7 @@ class LoopbackStages:
         self._lock = asyncio.Lock()
         self._siblings: dict[str, Sibling] = {}
         self._calls: set[TokenCall] = set()
+        self._room = asyncio.Semaphore(at_once)
         self._running: set[asyncio.Future[Any]] = set()
 
     async def stream_tokens(
@@ -148,14 +151,24 @@ class LoopbackStages:
         The RPC goes on to its end when the one who waits for it is cancelled: to cancel one that
         the server is answering can crash Triton 2.51.
         """
-        call = method(request, timeout=seconds, metadata=self._metadata)
-        running = asyncio.ensure_future(call)
+        await self._room.acquire()
+        running = asyncio.create_task(self._answer(method, request, seconds))
         self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        running.add_done_callback(self._end)
         try:
             return await asyncio.shield(running)
         except grpc.RpcError as error:
             raise call_failed(model, error) from error
+
+    async def _answer(self, method: Callable[..., Any], request: Any, seconds: float) -> Any:
+        return await method(request, timeout=seconds, metadata=self._metadata)
+
+    def _end(self, running: asyncio.Future[Any]) -> None:
+        self._running.discard(running)
+        self._room.release()
+        if not running.cancelled():
+            # Looked at here, since the one who waited may have gone.
+            running.exception()
 
 
 def _llm_tensors(

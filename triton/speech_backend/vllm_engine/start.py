@@ -79,9 +79,9 @@ def start_engine(
     """Return a running engine for the checkpoint at `model_dir`; takes up to a minute.
 
     `max_sequence_tokens` is the longest sequence, `memory_fraction` the share of the GPU's memory
-    for weights, keys and values (graphs come on top of it), `max_running` the largest batch. `ended` is told the name of each
-    request that has ended. Raises vLLM's error, whose cause its process has logged, where the
-    memory does not hold one sequence of that length.
+    for weights, keys and values (graphs come on top of it), `max_running` the largest batch.
+    `ended` is told the name of each request that has ended. Raises vLLM's error, whose cause its
+    process has logged, where the memory does not hold one sequence of that length.
     """
     os.environ.update(ENVIRONMENT)
 
