@@ -172,6 +172,8 @@ class AsyncLLM:
         self.is_held = False
         self.is_dead = self.is_shut = False
         self.ends_with: str | None = None
+        # Then it holds, until a request is taken out.
+        self.holds_at: int | None = None
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.aborted: list[Sequence] = []
@@ -209,6 +211,9 @@ class AsyncLLM:
             for place in (self.waiting, self.running):
                 with suppress(ValueError):
                     place.remove(sequence)
+            if self.holds_at is not None:
+                self.holds_at, self.is_held = None, False
+                self.run()
             raise
 
     def run(self) -> None:
@@ -240,6 +245,7 @@ class AsyncLLM:
             reason = "length" if len(ids) == sequence.params.max_tokens else "stop"
             ended = self.ends_with or (reason if len(sequence.ids) == len(ids) else None)
             sequence.put(sequence.ids[-1:], ended)
+            self.is_held = self.is_held or len(sequence.ids) == self.holds_at
             if ended:
                 self.running.remove(sequence)
                 finished.append(SimpleNamespace(request_id=sequence.name))

@@ -215,15 +215,14 @@ def test_half_of_the_cores_are_computed_with() -> None:
 
 
 def test_windows_share_batches_and_recordings_do_not(checkpoint: Path) -> None:
-    _, vocoder, tokenizer, front = (
-        model_config(spec) for spec in find_specs("spark_tts", Site(checkpoint))
-    )
-
+    specs = find_specs("spark_tts", Site(checkpoint))
+    _, vocoder, tokenizer, front = map(model_config, specs)
     assert vocoder.max_batch_size == 16
     ragged = [tensor.name for tensor in vocoder.input if tensor.allow_ragged_batch]
     assert ragged == ["semantic_tokens"]
     policy = vocoder.dynamic_batching.default_queue_policy
-    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (2 * AT_ONCE, 60_000_000)
+    assert policy.max_queue_size == 2 * AT_ONCE
+    assert policy.default_timeout_microseconds == 60_000_000
     assert not vocoder.model_transaction_policy.decoupled
     for config in (tokenizer, front):
         assert config.max_batch_size == 0

@@ -76,6 +76,7 @@ def test_many_requests_are_answered_in_tensorrt_llms_tensors(
 
 def test_a_stop_ends_the_request_and_no_other(requests: Requests, pb_utils: KeepingPbUtils) -> None:
     long, other = asked(1, 390), asked(2, 200)
+    AsyncLLM.started[0].holds_at = 5
     requests.accept(long)
     requests.accept(other)
     assert long.sender.has_answered.wait(WAIT_SECONDS)
