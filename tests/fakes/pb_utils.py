@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,18 @@ class InferenceResponse:
 
 @dataclass
 class Metric:
+    """A metric whose next increments raise `errors`, one each."""
+
     labels: dict[str, str]
     value: float = 0.0
+    errors: list[Exception] = field(default_factory=list)
+    incremented: threading.Event = field(default_factory=threading.Event)
 
     def increment(self, by: float) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
         self.value += by
+        self.incremented.set()
 
     def set(self, value: float) -> None:
         self.value = value

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class LoopThread:
@@ -30,3 +33,13 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+async def repeat(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` every so many seconds until this is cancelled; its failures are logged."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await work()
+        except Exception:
+            log.exception("failed, and is done again after %s s", seconds)

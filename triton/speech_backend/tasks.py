@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from speech_backend.loop import repeat
 from speech_backend.serving import (
     Outcomes,
     Sender,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from speech_backend.serving import Answer, Codec
+
+log = logging.getLogger(__name__)
 
 Generate: TypeAlias = "Callable[[Any], AsyncGenerator[Answer, None]]"
 
@@ -63,7 +67,7 @@ class RequestTasks:
         self._answering: dict[str, asyncio.Task[str]] = {}
         self._senders: dict[asyncio.Task[str], Sender] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._looking = asyncio.run_coroutine_threadsafe(self._keep_looking(), loop)
+        self._looking = asyncio.run_coroutine_threadsafe(repeat(LOOK_SECONDS, self.look), loop)
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from another thread."""
@@ -83,13 +87,11 @@ class RequestTasks:
     async def look(self) -> None:
         """End the requests whose clients have gone, asking after whom nobody has lately."""
         for answering, sender in list(self._senders.items()):
-            if sender.is_due(ASK_SECONDS) and await self.call(sender.is_cancelled):
-                answering.cancel()
-
-    async def _keep_looking(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            try:
+                if sender.is_due(ASK_SECONDS) and await self.call(sender.is_cancelled):
+                    answering.cancel()
+            except Exception as error:  # noqa: BLE001  the others' clients are asked after too
+                log.error("cannot ask whether a client is there: %r", error)  # noqa: TRY400
 
     async def _wait(self) -> None:
         while self._tasks:

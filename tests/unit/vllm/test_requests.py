@@ -123,6 +123,21 @@ def test_figures_are_published(requests: Requests, pb_utils: KeepingPbUtils) -> 
     assert steps.value > 0
 
 
+def test_figures_that_could_not_be_published_are_published_later(
+    requests: Requests, pb_utils: KeepingPbUtils, caplog: pytest.LogCaptureFixture
+) -> None:
+    (steps,) = pb_utils.families["speech_llm_steps_total"].metrics
+    steps.errors.append(RuntimeError("Failed to increase the shared memory pool size"))
+    steps.incremented.clear()
+
+    requests.accept(asked(6))
+    has_published = steps.incremented.wait(WAIT_SECONDS)
+    requests.close()
+
+    assert has_published
+    assert "Failed to increase the shared memory pool size" in caplog.text
+
+
 def test_the_engine_ends_with_its_model(requests: Requests) -> None:
     requests.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from speech_backend.loop import LoopThread
+from speech_backend.loop import LoopThread, repeat
 from speech_backend.tasks import RequestTasks
 from speech_backend.vllm_engine.figures import FigureMetrics
 from speech_backend.vllm_engine.model import VllmModel
@@ -33,7 +33,7 @@ class VllmRequests:
         self._tasks = RequestTasks(pb_utils, model, self._model.generate, codec, loop)
         self._metrics = FigureMetrics(pb_utils, model)
         self._thread.run(self._look())
-        self._looking = asyncio.run_coroutine_threadsafe(self._keep_looking(), loop)
+        self._looking = asyncio.run_coroutine_threadsafe(repeat(LOOK_SECONDS, self._look), loop)
 
     def accept(self, request: Any) -> None:
         """Take a request and return at once; its sender answers from another thread."""
@@ -45,11 +45,6 @@ class VllmRequests:
         self._tasks.close()
         self._thread.run(self._model.live.close())
         self._thread.close()
-
-    async def _keep_looking(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self._look()
 
     async def _look(self) -> None:
         await self._model.live.check()
