@@ -48,6 +48,14 @@ class Wrote:
     request_id: str | None = None
 
 
+@dataclass(frozen=True)
+class Spoiled:
+    """A message of the language model that says something else, or loses its bytes."""
+
+    outputs: Arrays
+    loses_bytes: bool = False
+
+
 class Pause(threading.Event):
     """The model waits at it until a test sets it, or until it is told to stop."""
 
@@ -163,6 +171,11 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
                     "sequence_length": np.array([[len(step.ids)]], np.int32),
                 }
                 yield _message(_response(step.request_id or request.id, outputs))
+            case Spoiled():
+                response = _response(request.id, step.outputs)
+                if step.loses_bytes:
+                    response.ClearField("raw_output_contents")
+                yield _message(response)
             case Fail():
                 yield service_pb2.ModelStreamInferResponse(error_message=step.message)
             case Pause():

@@ -141,28 +141,34 @@ class TokenCall:
         except asyncio.CancelledError:
             failure = StageError(f"the call of model '{self._model.name}' was cut")
         finally:
-            # Nothing is left to cancel, unless a message could not even be taken apart.
+            # Nothing is left to cancel, unless this task itself was.
             self._call.cancel()
             self._answer(failure)
             if self._watchdog is not None:
                 self._watchdog.cancel()
 
     def _take(self, message: Any) -> None:
-        response, failure = message.infer_response, None
-        ids = np.zeros(0, np.int32)
-        if message.error_message:
-            failure = stage_failed(self._model.name, message.error_message)
-        else:
-            try:
-                ids = self._new_ids(response)
-            except StageError as error:
-                failure = error
+        if self._is_answered:
+            return
         self._heard_at = self._clock()
+        if message.error_message:
+            self._answer(stage_failed(self._model.name, message.error_message))
+            return
+        response = message.infer_response
+        is_final = response.parameters[FINAL].bool_param
+        try:
+            ids = self._new_ids(response)
+        except StageError as error:
+            if not is_final:
+                # The model writes on, and after our end of the stream nothing could stop it.
+                self._outgoing.put_nowait(self._stop)
+            self._answer(error)
+            return
         if len(ids):
             self._arrays.append(ids)
             self._wake()
-        if failure is not None or response.parameters[FINAL].bool_param:
-            self._answer(failure)
+        if is_final:
+            self._answer(None)
 
     def _answer(self, failure: Exception | None) -> None:
         """Note the end of the answer; the first one counts."""
@@ -174,8 +180,16 @@ class TokenCall:
         self._outgoing.put_nowait(None)
 
     def _new_ids(self, response: Any) -> npt.NDArray[np.int32]:
+        """Return the ids of a message; raises StageError, whatever is wrong with it."""
         self._model.check_id(response, self._stop.id)
         if not response.outputs:
             return np.zeros(0, np.int32)
-        ids = self._model.output(response, "output_ids").astype(np.int32)
-        return ids[: int(self._model.output(response, "sequence_length")[0])]
+        try:
+            ids = self._model.output(response, "output_ids").astype(np.int32)
+            return ids[: int(self._model.output(response, "sequence_length")[0])]
+        except StageError:
+            raise
+        except Exception as error:
+            raise StageError(
+                f"model '{self._model.name}' wrote what cannot be read: {error!r}"
+            ) from error
