@@ -9,6 +9,7 @@ import pytest
 
 from fakes.pb_utils import FakePbUtils, FakeRequest, FakeSender
 from speech_backend.serving import OUTCOMES, Codec, InvalidInputError, Outcomes, Sender, serve
+from speech_backend.stages import StageError
 from speech_wire import INVALID_INPUT, PcmChunk, SynthesisRequest, TensorSpec
 
 if TYPE_CHECKING:
@@ -109,9 +110,17 @@ def test_the_traceback_of_a_failure_is_logged_with_the_request(
     answer(FakeModel(ZeroDivisionError("no samples")), FakeRequest(TENSORS))
 
     (record,) = caplog.records
-    assert record.getMessage() == "request req-1 failed"
+    assert record.getMessage() == "request req-1 failed: no samples"
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
+
+
+def test_a_stage_that_fails_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    answer(FakeModel(StageError("model 'llm' failed: out of memory")), FakeRequest(TENSORS))
+
+    (record,) = caplog.records
+    assert record.getMessage() == "request req-1 failed: model 'llm' failed: out of memory"
+    assert record.exc_info is None
 
 
 def test_a_request_cancelled_while_it_waited_never_reaches_the_model() -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from speech_backend.stages import StageError
 from speech_wire import CANCEL_PARAMETER, INPUTS, INVALID_INPUT, SynthesisRequest
 
 if TYPE_CHECKING:
@@ -222,7 +223,9 @@ def failure(pb_utils: Any, request: Any, error: BaseException) -> tuple[str, Any
     if isinstance(error, InvalidInputError):
         outcome, words = "invalid", f"{INVALID_INPUT}{error}"
     else:
-        log.error("request %s failed", request.request_id(), exc_info=error)
+        # A stage's message says all, and a server that stops makes one for each utterance.
+        trace = None if isinstance(error, StageError) else error
+        log.error("request %s failed: %s", request.request_id(), error, exc_info=trace)
         outcome, words = "failed", f"the model failed: {type(error).__name__}: {error}"
     answer = pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(words))
     return outcome, answer

@@ -16,6 +16,10 @@ AT_ONCE = 128
 """Utterances that are spoken at once, as many as a language model batches; the others wait."""
 
 
+class StageError(RuntimeError):
+    """A stage failed or does not answer as it should; the message names it and says how."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How the language model picks tokens; the defaults are those of Spark-TTS's own runtimes.
@@ -74,7 +78,7 @@ class TokenStream(Protocol):
 class Stages(Protocol):
     """The models behind an utterance, for many utterances of one event loop.
 
-    Errors are the stage's own.
+    They raise StageError, and InvalidInputError where a stage blames the caller.
     """
 
     async def stream_tokens(

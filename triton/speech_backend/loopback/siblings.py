@@ -10,6 +10,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from speech_backend.serving import InvalidInputError
+from speech_backend.stages import StageError
 from speech_wire import DRAWS_SEEDS, INVALID_INPUT
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
     import grpc
     import numpy.typing as npt
-
-
-class StageError(RuntimeError):
-    """A stage failed or does not answer as it should; the message names it and says how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from speech_backend.loopback.siblings import StageError, call_failed, stage_failed
+from speech_backend.loopback.siblings import call_failed, stage_failed
+from speech_backend.stages import StageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
