@@ -178,6 +178,31 @@ def test_a_model_that_does_not_stop_is_cut(far: FakeStages) -> None:
     stages.close()
 
 
+@pytest.mark.parametrize(
+    ("words", "cut"),
+    [
+        ("[request id: 5] Server is stopping, scheduler for model has stopped accepting new", 1),
+        ("Request for unknown model: 'llm' has no available versions", 1),
+        ("the request was cancelled", 0),
+    ],
+)
+def test_only_a_server_that_ends_and_refuses_the_stop_is_cut_at_once(
+    far: FakeStages, words: str, cut: int
+) -> None:
+    goes_on = Hang() if cut else Wrote([2])
+    far.behaviour = Behaviour([Wrote([1]), Pause(), Fail(words), goes_on], obeys_stop=False)
+    stages = NearStages(far.address, patience=Patience(stop_seconds=60))
+    stream = stages.stream_tokens(PROMPT, SAMPLING)
+    stream.read(LONG_SECONDS)
+
+    stream.close()
+    stream.join()
+
+    assert far.cut.wait() if cut else far.ended.wait()
+    assert far.cut.count == cut
+    stages.close()
+
+
 def test_a_stalled_model_is_an_error_after_what_it_wrote(far: FakeStages) -> None:
     clock, pause = FakeClock(), Pause()
     far.behaviour = Behaviour([pause, Wrote([1]), Pause()])

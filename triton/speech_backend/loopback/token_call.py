@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FINAL = "triton_final_response"
 
+REFUSALS = ("Server is stopping", "has no available versions")
+"""What Triton 2.51 says of every request, a `stop` too, once it is told to end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -42,7 +45,8 @@ class TokenCall:
     A task drains it, which nobody cancels: gRPC would cancel the RPC with a reader. To stop the
     model, `stop` (a request with the same id) goes over the same stream, which is then read to
     its end by that task: cancelling an RPC that the server writes to can crash Triton 2.51. Only
-    a stream that does not end within `stop_seconds` is cancelled.
+    a stream that does not end within `stop_seconds`, or whose `stop` a server that ends refuses,
+    is cancelled.
     """
 
     def __init__(
@@ -149,6 +153,9 @@ class TokenCall:
                 self._watchdog.cancel()
 
     def _take(self, message: Any) -> None:
+        if self._is_closed and any(words in message.error_message for words in REFUSALS):
+            # Nothing is left to stop the model with; to wait for it would hold the server's end up.
+            self._call.cancel()
         if self._is_answered:
             return
         self._heard_at = self._clock()
