@@ -13,7 +13,7 @@ import math
 import secrets
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ def make(
 def replace(folder: Path, write: Callable[[Path], object]) -> None:
     """Have `write(part)` make `folder` anew, whatever is there; one process at a time.
 
-    Readers see the old one or the new one, never half.
+    Readers see the old one or the new one, never half. Who writes in the old one is waited for.
     """
     _check_writable(folder.parent)
     with alone(folder, folder.with_name(f".{folder.name}.lock")):
@@ -145,7 +145,8 @@ def replace(folder: Path, write: Callable[[Path], object]) -> None:
         part = _fresh(folder)
         with _removed_on_failure(part):
             write(part)
-        _put(part, folder)
+        with alone(folder, folder / ".lock") if folder.is_dir() else nullcontext():
+            _put(part, folder)
 
 
 def swap_together(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:

@@ -35,9 +35,11 @@ def alone(folder: Path, path: Path) -> Iterator[None]:
             os.write(lock, f"process {os.getpid()} on {os.uname().nodename}".encode())
         yield
     finally:
-        # In some folders only its owner may; what is left holds nobody up.
+        # In some folders only its owner may; what is left holds nobody up. Where the folder was
+        # replaced, the file there is another one's.
         with suppress(OSError):
-            path.unlink()
+            if path.stat().st_ino == os.fstat(lock).st_ino:
+                path.unlink()
         os.close(lock)
 
 
@@ -50,6 +52,9 @@ def hold(
     """
     while True:
         lock = os.open(path, os.O_CREAT | os.O_RDWR, mode)
+        # What the process masks of a new file's mode would shut other users out.
+        with suppress(PermissionError):
+            os.fchmod(lock, mode)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -6,10 +6,27 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from engine.artefacts import alone_in, replace
 from engine.lock import alone, hold
 
 if TYPE_CHECKING:
+    import logging
     from pathlib import Path
+
+    import pytest
+
+
+class Waits:
+    """Sees in the log that somebody waits."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "engine.waiting" in record.getMessage():
+            self.begun.set()
+        return True
+
 
 ME = f"process {os.getpid()} on {os.uname().nodename}"
 
@@ -46,3 +63,47 @@ def test_who_has_waited_for_a_file_that_is_gone_takes_a_new_one(tmp_path: Path) 
     assert os.fstat(lock).st_ino == (tmp_path / "lock").stat().st_ino
     assert holders == [ME]
     os.close(lock)
+
+
+def test_another_user_may_wait_for_it(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with alone(tmp_path, tmp_path / "lock"):
+            assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_somebody_writes_in_is_not_replaced_meanwhile(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    waits = Waits()
+    caplog.handler.addFilter(waits)
+    folder = tmp_path / "repository"
+    folder.mkdir()
+
+    def write(part: Path) -> None:
+        (part / "new").touch()
+
+    replacing = threading.Thread(target=lambda: replace(folder, write))
+    with alone_in(folder):
+        replacing.start()
+        assert waits.begun.wait(10)
+        (folder / "old").touch()
+    replacing.join(10)
+
+    assert [path.name for path in folder.iterdir()] == ["new"]
+    assert f"engine.waiting folder={folder} reason={ME}" in caplog.text
+
+
+def test_the_lock_of_a_folder_in_its_place_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+
+    with alone(folder, folder / ".lock"):
+        folder.rename(tmp_path / "old")
+        folder.mkdir()
+        (folder / ".lock").touch()
+
+    assert (folder / ".lock").exists()
