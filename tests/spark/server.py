@@ -137,6 +137,10 @@ class SparkServer:
         name = "speech_model_requests_total"
         return metric(self.ports.metrics, name, model=model, outcome=outcome)
 
+    def accepted(self) -> float:
+        """Return how many requests the scripted language model has taken so far."""
+        return metric(self.ports.metrics, "scripted_llm_accepted_total")
+
     def infer(self, model: str, arrays: dict[str, Any], *, is_batched: bool) -> dict[str, Any]:
         """Call a model that answers once; raises grpc.RpcError."""
         given = {name: array[None] if is_batched else array for name, array in arrays.items()}

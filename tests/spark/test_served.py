@@ -124,7 +124,9 @@ def broken_off(server: SparkServer, call: Call) -> float:
 
 
 def test_a_cancel_before_any_token_stops_the_model(server: SparkServer) -> None:
+    accepted = server.accepted()
     call = server.call(spoken(9, 100, pace_ms=300))
+    until(lambda: server.accepted() == accepted + 1)
 
     assert broken_off(server, call) < STEP_SECONDS + 0.3
 
@@ -141,7 +143,10 @@ def test_a_cancel_of_one_that_waits_for_the_model_ends_it(server: SparkServer) -
     calls = [server.call(spoken(seed, 2000, pace_ms=50)) for seed in range(20)]
     for call in calls:
         next(iter(call))
+    accepted = server.accepted()
     waiting = server.call(spoken(20, 50))
+    # One that is cancelled earlier is never asked for.
+    until(lambda: server.accepted() == accepted + 1)
     before = server.outcomes("llm", "cancelled")
 
     assert broken_off(server, waiting) < STEP_SECONDS

@@ -17,7 +17,7 @@ import triton_python_backend_utils as pb_utils
 from tokenizers import Tokenizer
 
 from speech_backend.parameters import read_parameters
-from speech_backend.serving import Codec, exit_with_server
+from speech_backend.serving import CALL, Codec, exit_with_server
 from speech_backend.threads import RequestThreads
 from speech_backend.tokens import TokenMap
 from speech_wire import TensorSpec
@@ -51,6 +51,13 @@ class TritonPythonModel:
         inputs = tuple(TensorSpec(name, "INT32", (-1,)) for name in NAMES)
         codec = Codec(inputs, dict, stop_input="stop")
         self.requests = RequestThreads(pb_utils, args["model_name"], self.write, THREADS, codec)
+        # Kept, since the server drops the metrics of a family that is garbage collected.
+        self.family = pb_utils.MetricFamily(
+            name="scripted_llm_accepted_total",
+            description="Requests, those that stop others included",
+            kind=pb_utils.MetricFamily.COUNTER,
+        )
+        self.accepted = self.family.Metric(labels={})
 
     def write(self, request: dict[str, Any]) -> Generator[Written, None, None]:
         prompt, *numbers = (request.get(name, ZERO).reshape(-1) for name in NAMES)
@@ -76,6 +83,8 @@ class TritonPythonModel:
     def execute(self, requests: list[Any]) -> None:
         for request in requests:
             self.requests.accept(request)
+            with CALL:
+                self.accepted.increment(1)
 
     def finalize(self) -> None:
         self.requests.close()
