@@ -51,10 +51,7 @@ def hold(
     Where another has it, that one is told to `say_holder` and waited for.
     """
     while True:
-        lock = os.open(path, os.O_CREAT | os.O_RDWR, mode)
-        # What the process masks of a new file's mode would shut other users out.
-        with suppress(PermissionError):
-            os.fchmod(lock, mode)
+        lock = _open(path, mode)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -66,3 +63,15 @@ def hold(
             if path.stat().st_ino == os.fstat(lock).st_ino:
                 return lock
         os.close(lock)
+
+
+def _open(path: Path, mode: int) -> int:
+    """Open the file, or make it. A link is refused: what it points to may be anybody's."""
+    while True:
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        with suppress(FileExistsError):
+            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, mode)
+            # What the process masks of a new file's mode would shut other users out.
+            os.fchmod(lock, mode)
+            return lock

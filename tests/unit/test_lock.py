@@ -6,14 +6,14 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
 from engine.artefacts import alone_in, replace
 from engine.lock import alone, hold
 
 if TYPE_CHECKING:
     import logging
     from pathlib import Path
-
-    import pytest
 
 
 class Waits:
@@ -72,6 +72,26 @@ def test_another_user_may_wait_for_it(tmp_path: Path) -> None:
             assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
     finally:
         os.umask(before)
+
+
+def test_a_link_in_the_locks_place_is_refused_and_what_it_points_to_left(tmp_path: Path) -> None:
+    """In a folder of another user it may point to any file of ours."""
+    (tmp_path / "ours").write_text("secret")
+    (tmp_path / "ours").chmod(0o600)
+    (tmp_path / "lock").symlink_to(tmp_path / "ours")
+
+    with pytest.raises(OSError, match="symbolic link"), alone(tmp_path, tmp_path / "lock"):
+        pass
+
+    assert (tmp_path / "ours").read_text() == "secret"
+    assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_mode_of_a_file_that_is_there_is_left(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch(0o600)
+
+    with alone(tmp_path, tmp_path / "lock"):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_that_somebody_writes_in_is_not_replaced_meanwhile(
