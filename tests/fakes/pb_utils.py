@@ -73,12 +73,13 @@ class MetricFamily:
 
 
 class FakeSender:
-    """Records what is sent; the caller has gone away after `cancel_after` responses."""
+    """Records what is sent, tells its end; the caller has gone after `cancel_after` responses."""
 
     def __init__(self, cancel_after: int | None = None) -> None:
         self.responses: list[InferenceResponse] = []
         self.finals = 0
         self.asked = 0
+        self.has_ended = threading.Event()
         self._cancel_after = cancel_after
 
     @property
@@ -102,6 +103,8 @@ class FakeSender:
         if response is not None:
             self.responses.append(response)
         self.finals += flags & FINAL
+        if self.finals:
+            self.has_ended.set()
 
 
 @dataclass

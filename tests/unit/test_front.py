@@ -26,19 +26,6 @@ SAMPLES = np.linspace(-1, 1, 320 * TOKENS, dtype=np.float32)
 CLONE = SynthesisRequest("Hello.", global_tokens=np.arange(32, dtype=np.int32))
 
 
-class Watched(FakeSender):
-    """Tells when the answer has ended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_ended = threading.Event()
-
-    def send(self, *response: Any, **flags: Any) -> None:
-        super().send(*response, **flags)
-        if self.finals:
-            self.has_ended.set()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("checkpoint")
@@ -83,7 +70,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 def asked(name: str, request: SynthesisRequest = CLONE, **more: Any) -> FakeRequest:
-    return FakeRequest(request.to_tensors(), Watched(), id=name, **more)
+    return FakeRequest(request.to_tensors(), FakeSender(), id=name, **more)
 
 
 def cancel_of(name: str) -> FakeRequest:

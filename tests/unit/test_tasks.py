@@ -181,18 +181,9 @@ def test_a_client_that_has_gone_ends_the_model(
 
 
 class Leaving(FakeSender):
-    """Its client goes when a test says so; tells when the answer has ended."""
+    """Its client goes when a test says so."""
 
     has_gone = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_ended = threading.Event()
-
-    def send(self, *response: Any, **flags: Any) -> None:
-        super().send(*response, **flags)
-        if self.finals:
-            self.has_ended.set()
 
     def is_cancelled(self) -> bool:
         return super().is_cancelled() or self.has_gone

@@ -23,19 +23,13 @@ WAIT_SECONDS = 10
 
 
 class Watched(FakeSender):
-    """Tells when it has been asked, and when the answer has ended."""
+    """Tells when it has been asked."""
 
     has_gone = False
 
     def __init__(self) -> None:
         super().__init__()
         self.has_been_asked = threading.Event()
-        self.has_ended = threading.Event()
-
-    def send(self, *response: Any, **flags: Any) -> None:
-        super().send(*response, **flags)
-        if self.finals:
-            self.has_ended.set()
 
     def is_cancelled(self) -> bool:
         super().is_cancelled()
