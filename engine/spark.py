@@ -199,6 +199,7 @@ def _vocoder(site: Site, folder: Path) -> ModelSpec:
         inputs=(
             TensorSpec("semantic_tokens", "INT32", (-1,), optional=False),
             TensorSpec("length", "INT32", (1,), optional=False),
+            TensorSpec("kept_tokens", "INT32", (2,), optional=False),
             TensorSpec("global_tokens", "INT32", (32,), optional=False),
         ),
         outputs=(TensorSpec("waveform", "FP32", (-1,), optional=False),),

@@ -25,10 +25,14 @@ from engine.fixture.bicodec import write_bicodec
 from engine.fixture.wav2vec2 import write_wav2vec2
 from speech_backend.audio_tokenizer import AudioTokenizer
 from speech_backend.bicodec import BiCodecDecoder
+from speech_backend.vocoder import Vocoder
 from speech_backend.windows import WindowPlan, WindowPlanner, bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from speech_backend.windows import Window
+    from speech_wire import Tensors
 
 SHAPES = ((1, 48), (1, 160), (1, 384), (8, 160), (8, 384), (32, 160))
 ROUNDS = 15
@@ -49,7 +53,7 @@ def main() -> None:
         reference = BiCodec.load_from_checkpoint(folder / "BiCodec").to("cuda").eval()
         compiled = torch.compile(half.forward, mode="reduce-overhead", dynamic=False)
         print_windows(reference, exact, half, compiled)
-        print_streams(half, compiled)
+        print_streams(half, Vocoder(folder, "cuda", "float16", compiled=True))
         print_tokenizers(folder)
 
 
@@ -105,31 +109,43 @@ def print_windows(reference: Any, exact: Any, half: Any, compiled: Any) -> None:
         print(f"| {items} x {tokens} | {shown} | {times[1] / min(times[2:]):.1f} |", flush=True)
 
 
-def print_streams(half: Any, compiled: Any) -> None:
+def print_streams(half: Any, vocoder: Vocoder) -> None:
     """Print what the windows of an utterance cost together, beside one decode of all of it."""
     print("\n| tokens | windows | all windows, compiled | one decode, eager | ratio |")
     print("|---|---|---|---|---|")
     for tokens in UTTERANCES:
-        lengths = window_lengths(tokens)
-        windows = [random_batch(1, bucket(length)) for length in lengths]
+        windows = planned(tokens)
+        lengths = [window.length for window in windows]
         utterance = random_batch(1, tokens)
-        streamed = sum(milliseconds(partial(compiled, *window)) for window in windows)
+        given = [[tensors(window)] for window in windows]
+        streamed = sum(milliseconds(partial(vocoder.decode, one)) for one in given)
         whole = milliseconds(partial(half, *utterance))
         print(f"| {tokens} | {lengths} | {streamed:.1f} | {whole:.1f} | {streamed / whole:.2f} |")
 
 
-def window_lengths(tokens: int) -> list[int]:
+def tensors(window: Window) -> Tensors:
+    """Return a window of random tokens as the front sends it."""
+    semantic, voices = (batch[0].cpu().numpy() for batch in random_batch(1, bucket(window.length)))
+    return {
+        "semantic_tokens": semantic,
+        "length": np.array([window.length]),
+        "kept_tokens": np.array([window.kept.start, window.kept.stop]),
+        "global_tokens": voices,
+    }
+
+
+def planned(tokens: int) -> list[Window]:
     """Return the windows of an utterance whose tokens come evenly and are decoded at once."""
-    planner, lengths, now = WindowPlanner(WindowPlan()), [], 0.0
+    planner, windows, now = WindowPlanner(WindowPlan()), [], 0.0
     for number in range(tokens + 1):
         now = number / (50 * FASTER_THAN_SPEECH)
         planner.push([0]) if number < tokens else planner.finish()
         while window := planner.next_window(now):
-            lengths.append(window.length)
+            windows.append(window)
             planner.sent(window, now)
             if window.is_last:
                 break
-    return lengths
+    return windows
 
 
 def print_tokenizers(folder: Path) -> None:

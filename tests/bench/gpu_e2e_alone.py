@@ -95,6 +95,7 @@ def windows(items: int, tokens: int) -> list[Tensors]:
         {
             "semantic_tokens": random.integers(0, 8192, tokens).astype(np.int32),
             "length": np.array([tokens - 1 - number], np.int32),
+            "kept_tokens": np.array([0, tokens - 1 - number], np.int32),
             "global_tokens": random.integers(0, 4096, 32).astype(np.int32),
         }
         for number in range(items)

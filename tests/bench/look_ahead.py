@@ -53,9 +53,8 @@ def joined(
         while window := planner.next_window(now):
             tokens = torch.from_numpy(planner.codes(window))[None].long()
             samples = decoder.decode(tokens, voice, torch.tensor([window.length]))[0]
-            first = window.context_left * SAMPLES_PER_TOKEN
-            count = (window.stop - window.start) * SAMPLES_PER_TOKEN
-            pieces.append(samples[first : first + count])
+            first, stop = (n * SAMPLES_PER_TOKEN for n in (window.kept.start, window.kept.stop))
+            pieces.append(samples[first:stop])
             planner.sent(window, now)
             if window.is_last:
                 break

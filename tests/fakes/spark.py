@@ -166,7 +166,7 @@ class FakeStages:
         return self.streams[-1]
 
     async def decode_window(
-        self, semantic_tokens: Ints, length: int, global_tokens: Ints
+        self, semantic_tokens: Ints, length: int, kept: range, global_tokens: Ints
     ) -> npt.NDArray[np.float32]:
         if self.decode_error is not None:
             raise self.decode_error
@@ -174,7 +174,8 @@ class FakeStages:
         assert not semantic_tokens[length:].any()
         self.lengths.append(len(semantic_tokens))
         self.clock.now += self.decode_seconds(length)
-        return sound(semantic_tokens[:length], global_tokens)
+        samples = sound(semantic_tokens[:length], global_tokens)
+        return samples[kept.start * SAMPLES_PER_TOKEN : kept.stop * SAMPLES_PER_TOKEN]
 
     async def tokenise_reference(self, samples: npt.NDArray[np.float32]) -> ReferenceTokens:
         self.recordings.append(len(samples))

@@ -35,7 +35,12 @@ LLM_INPUTS = {
     "runtime_top_p": FP32,
     "random_seed": UINT64,
 }
-VOCODER_INPUTS = {"semantic_tokens": INT32, "length": INT32, "global_tokens": INT32}
+VOCODER_INPUTS = {
+    "semantic_tokens": INT32,
+    "length": INT32,
+    "kept_tokens": INT32,
+    "global_tokens": INT32,
+}
 TOKENIZER_INPUTS = {"reference_wav": FP32, "reference_wav_len": INT32}
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import shutil
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.fixture.bicodec import write_bicodec
-from speech_backend.bicodec import RECEPTIVE_TOKENS, BiCodecDecoder, BiCodecEncoder
+from speech_backend.bicodec import (
+    FIELD_FRAMES,
+    RECEPTIVE_TOKENS,
+    BiCodecDecoder,
+    BiCodecEncoder,
+)
 from speech_backend.bicodec.wave_generator import Snake
 
 if TYPE_CHECKING:
@@ -127,6 +133,20 @@ def test_a_sample_does_depend_on_the_67th_token(tiny_folder: Path, phase: int, e
     assert edge in (heard.min(), heard.max())
     assert heard.min() >= 100 - RECEPTIVE_TOKENS
     assert heard.max() <= 100 + RECEPTIVE_TOKENS
+
+
+@pytest.mark.parametrize("context", [FIELD_FRAMES, FIELD_FRAMES - 1])
+def test_the_wave_generator_needs_ten_frames_to_each_side(
+    decoder: BiCodecDecoder, context: int
+) -> None:
+    """The layers, kernels and dilations are the full ones; in float64, to see the faintest."""
+    exact = copy.deepcopy(decoder.decoder).double()
+    frames = torch.randn((1, 64, decoder.config.wave.input_channels), dtype=torch.float64)
+    whole = exact(frames.mT, None)[0, 30 * HOP : 34 * HOP]
+
+    part = exact(frames[:, 30 - context : 34 + context].mT, None)[0, context * HOP : -context * HOP]
+
+    assert torch.allclose(part, whole, rtol=0, atol=1e-12) == (context == FIELD_FRAMES)
 
 
 def test_a_window_with_67_tokens_around_equals_the_whole(decoder: BiCodecDecoder) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import torch
 from speech_backend.batches import BATCH_SIZES
 from speech_backend.bicodec import BiCodecDecoder
 from speech_backend.shapes import FixedShapes
-from speech_backend.vocoder import Vocoder
+from speech_backend.vocoder import CUT_LENGTHS, Vocoder
 from speech_backend.windows import WINDOW_LENGTHS
 
 if TYPE_CHECKING:
@@ -28,25 +28,22 @@ def decoder(tiny_folder: Path) -> BiCodecDecoder:
 
 
 class Ready:
-    """Makes plain calls of the decoder ready, which accept one shape as a graph does."""
+    """Makes plain calls of half of the decoder ready, which accept one shape as a graph does."""
 
-    def __init__(self, decoder: BiCodecDecoder) -> None:
+    def __init__(self, half: Compute) -> None:
         self.shapes: list[tuple[int, int]] = []
         self.called: list[tuple[int, int]] = []
-        self._decoder = decoder
+        self._half = half
 
-    def __call__(self, items: int, tokens: int) -> Compute:
-        self.shapes.append((items, tokens))
+    def __call__(self, items: int, length: int) -> Compute:
+        self.shapes.append((items, length))
 
-        def compute(*inputs: torch.Tensor) -> torch.Tensor:
-            assert [tuple(each.shape) for each in inputs] == [
-                (items, tokens),
-                (items, 32),
-                (items,),
-            ]
-            self.called.append((items, tokens))
+        def compute(first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+            assert first.shape[:2] == (items, length)
+            assert {len(each) for each in others} == {items}
+            self.called.append((items, length))
             with torch.inference_mode():
-                return self._decoder(*inputs)
+                return self._half(first, *others)
 
         return compute
 
@@ -59,61 +56,85 @@ def random_batch(items: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor, t
 
 
 @pytest.mark.parametrize(("items", "shape"), [(1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (16, 16)])
+@pytest.mark.parametrize("tokens", [40, 48])
 def test_a_batch_is_computed_in_the_next_larger_shape_and_sounds_the_same(
-    decoder: BiCodecDecoder, items: int, shape: int
+    decoder: BiCodecDecoder, items: int, shape: int, tokens: int
 ) -> None:
-    ready = Ready(decoder)
-    shapes = FixedShapes(decoder.check, ready)
-    batch = random_batch(items, 48)
+    tokens_ready, frames_ready = Ready(decoder.frames), Ready(decoder.waveform)
+    frames, waveform = FixedShapes((48, 96), tokens_ready), FixedShapes((24, 96), frames_ready)
+    batch = random_batch(items, tokens)
 
-    samples = shapes(*batch)
+    samples = waveform(frames(*batch)[:, :tokens], batch[-1])
 
-    assert ready.called == [(shape, 48)]
+    assert tokens_ready.called == [(shape, 48)]
+    assert frames_ready.called == [(shape, 96)]
     expected = decoder.decode(*batch)
-    assert samples.shape == expected.shape
-    np.testing.assert_allclose(samples.numpy(), expected.numpy(), atol=1e-5)
+    assert samples.shape == (items, 96 * 320)
+    np.testing.assert_allclose(samples[:, : tokens * 320].numpy(), expected.numpy(), atol=1e-5)
 
 
-def test_every_window_has_its_shapes_and_the_largest_is_made_ready_first(
+def test_every_length_has_its_shapes_and_the_largest_is_made_ready_first(
     decoder: BiCodecDecoder,
 ) -> None:
-    ready = Ready(decoder)
+    ready = Ready(decoder.frames)
 
-    FixedShapes(decoder.check, ready)
+    FixedShapes(WINDOW_LENGTHS, ready)
 
     assert set(ready.shapes) == {(i, tokens) for i in BATCH_SIZES for tokens in WINDOW_LENGTHS}
     assert ready.shapes[0] == (max(BATCH_SIZES), max(WINDOW_LENGTHS))
 
 
 def test_what_fits_no_shape_is_refused(decoder: BiCodecDecoder) -> None:
-    shapes = FixedShapes(decoder.check, Ready(decoder))
-    semantic, voices, lengths = random_batch(2, 48)
+    shapes = FixedShapes((24, 48), Ready(decoder.frames))
 
-    with pytest.raises(ValueError, match="windows are of 50 tokens; allowed are"):
+    with pytest.raises(ValueError, match="a batch of length 50 is longer than 48"):
         shapes(*random_batch(1, 50))
-    with pytest.raises(ValueError, match="semantic tokens are 0 to 8192"):
-        shapes(semantic.clamp(max=0) + torch.tensor([[0], [8192]]), voices, lengths)
 
 
-def window(tokens: int, length: int) -> dict[str, np.ndarray]:
+def test_the_longest_window_has_its_shapes() -> None:
+    assert CUT_LENGTHS[-1] == WINDOW_LENGTHS[-1]
+
+
+def window(tokens: int, length: int, kept: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
     random = np.random.default_rng(tokens + length)
     return {
         "semantic_tokens": random.integers(0, 8192, tokens).astype(np.int32),
         "length": np.array([length], np.int32),
+        "kept_tokens": np.array(kept or (0, length), np.int32),
         "global_tokens": random.integers(0, 4096, 32).astype(np.int32),
     }
 
 
-def test_windows_of_unequal_lengths_sound_as_each_does_alone(tiny_folder: Path) -> None:
-    vocoder = Vocoder(tiny_folder.parent)
-    windows = [window(*each) for each in ((160, 150), (48, 48), (512, 400), (96, 1), (48, 30))]
+@pytest.fixture(scope="module")
+def vocoder(tiny_folder: Path) -> Vocoder:
+    return Vocoder(tiny_folder.parent)
+
+
+def test_windows_of_unequal_lengths_sound_as_each_does_alone(vocoder: Vocoder) -> None:
+    shapes: tuple[Any, ...] = (
+        (160, 150), (48, 48), (512, 400), (96, 1), (48, 30), (256, 240, (67, 170)), (96, 90, (1, 9))
+    )  # fmt: skip
+    windows = [window(*shape) for shape in shapes]
 
     together = vocoder.decode(windows)
 
     for answer, each in zip(together, windows, strict=True):
         [alone] = vocoder.decode([each])
-        assert answer["waveform"].shape == alone["waveform"].shape == (1, 320 * each["length"][0])
+        count = 320 * np.diff(each["kept_tokens"])[0]
+        assert answer["waveform"].shape == alone["waveform"].shape == (1, count)
         np.testing.assert_allclose(answer["waveform"], alone["waveform"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kept", [(0, 150), (0, 12), (3, 4), (10, 20), (67, 83), (139, 140), (140, 150), (149, 150)]
+)
+def test_a_part_sounds_as_it_does_in_the_whole(vocoder: Vocoder, kept: tuple[int, int]) -> None:
+    [whole] = vocoder.decode([window(160, 150)])
+
+    [part] = vocoder.decode([window(160, 150, kept)])
+
+    expected = whole["waveform"][:, 320 * kept[0] : 320 * kept[1]]
+    np.testing.assert_allclose(part["waveform"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +143,22 @@ def test_windows_of_unequal_lengths_sound_as_each_does_alone(tiny_folder: Path) 
         ((0, 1), "length is 1, of 0 semantic tokens; from 1 to all of them are allowed"),
         ((48, 57), "length is 57, of 48 semantic tokens"),
         ((48, 0), "length is 0, of 48 semantic tokens"),
+        ((48, 30, (0, 31)), "kept tokens are 0 to before 31, of 30 tokens"),
+        ((48, 30, (9, 9)), "kept tokens are 9 to before 9, of 30 tokens"),
+        ((48, 30, (-1, 9)), "kept tokens are -1 to before 9, of 30 tokens"),
     ],
 )
-def test_a_length_is_of_its_own_tokens_whatever_they_are_padded_to(
-    tiny_folder: Path, wrong: tuple[int, int], words: str
+def test_what_is_asked_is_of_its_own_tokens_whatever_they_are_padded_to(
+    vocoder: Vocoder, wrong: Any, words: str
 ) -> None:
-    vocoder = Vocoder(tiny_folder.parent)
-
     for others in ([window(96, 96)], []):
         with pytest.raises(ValueError, match=words):
             vocoder.decode([window(*wrong), *others])
+
+
+def test_a_code_that_there_is_not_never_reaches_a_graph(vocoder: Vocoder) -> None:
+    wrong = window(48, 48)
+    wrong["semantic_tokens"][-1] = 8192
+
+    with pytest.raises(ValueError, match=r"semantic tokens are \d+ to 8192"):
+        vocoder.decode([wrong])

@@ -22,13 +22,14 @@ def test_a_window_is_decoded(far: FakeStages, stages: NearStages, batch: int) ->
     samples = np.linspace(-1, 1, 640, dtype=np.float32)
     far.behaviour = Behaviour(batch=batch, answer={"waveform": samples[None]})
 
-    decoded = stages.decode_window(WINDOW, 2, VOICE)
+    decoded = stages.decode_window(WINDOW, 2, range(1, 2), VOICE)
 
     ((model, _, sent),) = far.requests
     assert model == "vocoder"
     assert {name: array.ravel().tolist() for name, array in sent.items()} == {
         "semantic_tokens": [4, 5, 0],
         "length": [2],
+        "kept_tokens": [1, 2],
         "global_tokens": list(range(32)),
     }
     assert sent["semantic_tokens"].shape == ((1, 3) if batch else (3,))
@@ -61,7 +62,7 @@ def test_a_secret_goes_to_its_own_server_whatever_the_repository_was_rendered_fo
     far.behaviour = Behaviour(answer={"waveform": np.zeros(640, np.float32)})
     access = LoopbackAccess(headers={"triton-grpc-protocol-speech": "s"}, address=far.address)
     with FakeStages() as other, closing(NearStages(other.address, access=access)) as stages:
-        stages.decode_window(WINDOW, 2, VOICE)
+        stages.decode_window(WINDOW, 2, range(1, 2), VOICE)
 
         assert other.requests == []
     assert len(far.requests) == 1
@@ -95,7 +96,7 @@ def test_a_call_that_fails_says_how(
     far.behaviour = behaviour
 
     with pytest.raises(error, match=words):
-        stages.decode_window(WINDOW, 2, VOICE)
+        stages.decode_window(WINDOW, 2, range(1, 2), VOICE)
 
 
 def test_a_call_that_takes_too_long_is_an_error(far: FakeStages) -> None:
@@ -103,6 +104,6 @@ def test_a_call_that_takes_too_long_is_an_error(far: FakeStages) -> None:
     far.behaviour = Behaviour(answer={"waveform": VOICE}, hold=Pause())
 
     with pytest.raises(StageError, match="'vocoder' failed: DEADLINE_EXCEEDED"):
-        stages.decode_window(WINDOW, 2, VOICE)
+        stages.decode_window(WINDOW, 2, range(1, 2), VOICE)
     far.behaviour.hold.set()
     stages.close()

@@ -61,7 +61,7 @@ def test_a_window_that_nobody_waits_for_is_not_cut(far: FakeStages, stages: Near
     far.behaviour = Behaviour(answer={"waveform": VOICE}, hold=hold)
 
     asked = asyncio.to_thread(far.asked.wait)
-    assert stages.run(left(stages.stages.decode_window(VOICE, 2, VOICE), asked))
+    assert stages.run(left(stages.stages.decode_window(VOICE, 2, range(2), VOICE), asked))
     # What is sent after it arrives after it, so a cut would be known by now.
     stages.run(stages.stages._sibling("audio_tokenizer"))
     hold.set()
@@ -74,7 +74,7 @@ def test_closing_waits_for_a_window_that_nobody_waits_for(far: FakeStages) -> No
     near, hold = NearStages(far.address), Pause()
     far.behaviour = Behaviour(answer={"waveform": VOICE}, hold=hold)
     asked = asyncio.to_thread(far.asked.wait)
-    near.run(left(near.stages.decode_window(VOICE, 2, VOICE), asked))
+    near.run(left(near.stages.decode_window(VOICE, 2, range(2), VOICE), asked))
 
     async def close() -> int:
         closing = asyncio.create_task(near.stages.close())
@@ -94,10 +94,10 @@ def test_windows_that_nobody_waits_for_take_room(far: FakeStages) -> None:
     far.behaviour = Behaviour(answer={"waveform": VOICE}, hold=hold)
     for count in (1, 2):
         asked = asyncio.to_thread(far.asked.wait, count)
-        near.run(left(near.stages.decode_window(VOICE, 2, VOICE), asked))
+        near.run(left(near.stages.decode_window(VOICE, 2, range(2), VOICE), asked))
 
     async def third() -> tuple[int, int]:
-        waiting = asyncio.create_task(near.stages.decode_window(VOICE, 2, VOICE))
+        waiting = asyncio.create_task(near.stages.decode_window(VOICE, 2, range(2), VOICE))
         await asyncio.sleep(0)
         running = len(near.stages._running)
         hold.set()
@@ -114,7 +114,7 @@ def test_a_failure_that_nobody_waits_for_is_no_noise(
     hold = Pause()
     far.behaviour = Behaviour(answer=Abort(grpc.StatusCode.UNAVAILABLE, "stopping"), hold=hold)
     asked = asyncio.to_thread(far.asked.wait)
-    stages.run(left(stages.stages.decode_window(VOICE, 2, VOICE), asked))
+    stages.run(left(stages.stages.decode_window(VOICE, 2, range(2), VOICE), asked))
 
     async def ended() -> None:
         (running,) = stages.stages._running

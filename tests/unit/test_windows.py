@@ -75,9 +75,8 @@ def listen(
 def decode(heard: Listening, planner: WindowPlanner) -> np.ndarray[Any, Any]:
     chunks = []
     for window in heard.windows:
-        first = window.context_left * SAMPLES_PER_TOKEN
-        samples = sound(planner.codes(window))
-        chunks.append(samples[first : first + (window.stop - window.start) * SAMPLES_PER_TOKEN])
+        first, stop = (n * SAMPLES_PER_TOKEN for n in (window.kept.start, window.kept.stop))
+        chunks.append(sound(planner.codes(window))[first:stop])
     return np.concatenate(chunks)
 
 

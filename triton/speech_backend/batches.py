@@ -1,4 +1,4 @@
-"""Which windows are decoded together. No torch, so that it is tested without."""
+"""What is decoded together. No torch, so that it is tested without."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ def batch_size(items: int) -> int:
     raise ValueError(f"a batch of {items} is larger than {BATCH_SIZES[-1]}")
 
 
-def cheapest_batches(lengths: Sequence[int]) -> list[slice]:
-    """Cut windows of these lengths, in rising order, into the batches that cost the least.
+def cheapest_batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Return the batches, as numbers of items of these lengths, that cost the least together.
 
-    All windows of a batch are padded to its longest, and a batch to the next of BATCH_SIZES.
+    All items of a batch are padded to its longest, and a batch to the next of BATCH_SIZES.
     """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
     costs, starts = [0], [0]
-    for stop in range(1, len(lengths) + 1):
+    for stop in range(1, len(order) + 1):
+        longest = lengths[order[stop - 1]]
         cost, start = min(
-            (costs[start] + BATCH_TOKENS + batch_size(stop - start) * lengths[stop - 1], start)
+            (costs[start] + BATCH_TOKENS + batch_size(stop - start) * longest, start)
             for start in range(max(0, stop - BATCH_SIZES[-1]), stop)
         )
         costs.append(cost)
         starts.append(start)
-    parts, stop = [], len(lengths)
+    batches, stop = [], len(order)
     while stop:
-        parts.append(slice(starts[stop], stop))
+        batches.append(order[starts[stop] : stop])
         stop = starts[stop]
-    return parts
+    return batches

@@ -104,15 +104,15 @@ class SparkSpeaker:
     ) -> PcmChunk:
         padded = np.zeros(bucket(window.length), np.int32)
         padded[: window.length] = planner.codes(window)
-        samples = await self._stages.decode_window(padded, window.length, reader.voice())
-        if samples.shape != (window.length * SAMPLES_PER_TOKEN,):
+        samples = await self._stages.decode_window(
+            padded, window.length, window.kept, reader.voice()
+        )
+        if samples.shape != (len(window.kept) * SAMPLES_PER_TOKEN,):
             raise ModelOutputError(
-                f"the vocoder made {list(samples.shape)} samples of {window.length} tokens"
+                f"the vocoder made {list(samples.shape)} samples of {len(window.kept)} tokens"
             )
-        first = window.context_left * SAMPLES_PER_TOKEN
-        count = (window.stop - window.start) * SAMPLES_PER_TOKEN
         return PcmChunk(
-            samples[first : first + count],
+            samples,
             SAMPLE_RATE_HZ,
             window.start * SAMPLES_PER_TOKEN,
             reader.finish_reason if window.is_last else None,

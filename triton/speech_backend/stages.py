@@ -91,13 +91,15 @@ class Stages(Protocol):
         self,
         semantic_tokens: npt.NDArray[np.int32],
         length: int,
+        kept: range,
         global_tokens: npt.NDArray[np.int32],
     ) -> npt.NDArray[np.float32]:
-        """Return the samples of the first `length` tokens, float32[320 * length] at 16 kHz.
+        """Return the samples of the `kept` tokens, float32[320 * len(kept)] at 16 kHz.
 
         `semantic_tokens` is int32, zeros after `length` up to one of windows.WINDOW_LENGTHS, so
         that windows of one length can share a batch; the padding must not be heard, the samples
-        are those of a sequence that ends at `length`. `global_tokens` is int32[32].
+        are those of a sequence that ends at `length`. The other tokens before it are context for
+        the kept ones. `global_tokens` is int32[32].
         """
         ...
 

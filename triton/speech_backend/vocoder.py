@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 
 from speech_backend.batches import cheapest_batches
-from speech_backend.bicodec import BiCodecDecoder
+from speech_backend.bicodec import FIELD_FRAMES, BiCodecDecoder
 from speech_backend.shapes import FixedShapes, Graphs
 from speech_backend.tokens import GLOBAL_TOKENS
 from speech_backend.windows import WINDOW_LENGTHS
@@ -17,15 +18,21 @@ from speech_backend.windows import WINDOW_LENGTHS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     from speech_backend.shapes import Compute
     from speech_wire import Tensors
 
-INPUTS = ("semantic_tokens", "length", "global_tokens")
+INPUTS = ("semantic_tokens", "length", "kept_tokens", "global_tokens")
+
+CUT_LENGTHS = (24, 48, 64, 96, 128, 160, 192, 224, 256, 288, 384, 512)
+"""Frames that the wave generator, nine tenths of the work, is made ready for on a GPU."""
 
 
 class Vocoder:
     """BiCodec's decoder; `dtype` (a name of torch's) is that of its convolutions.
 
+    The wave generator decodes of a window only what is kept and what it hears around that.
     On a GPU every shape of a batch is a CUDA graph, of kernels that torch.compile has joined if
     `compiled`: a minute more at the start, and up to half of the time of a batch.
     """
@@ -39,13 +46,22 @@ class Vocoder:
         compiled: bool = False,
     ) -> None:
         """Load `BiCodec/` of a Spark-TTS checkpoint and decode each length of window once."""
-        self._decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
-        self._compute: Compute = self._decoder.decode
+        decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
+        self._check, self._samples_per_token = decoder.check, decoder.config.samples_per_token
+        self._frames: Compute = decoder.frames
+        self._waveform: Compute = decoder.waveform
         if torch.device(device).type == "cuda":
-            forward = self._decoder.forward
             # One compilation for all shapes; a graph is captured of each of them.
-            joined = torch.compile(forward, dynamic=True) if compiled else forward
-            self._compute = FixedShapes(self._decoder.check, Graphs(joined, device).capture)
+            frames, waveform = (
+                torch.compile(half, dynamic=True) if compiled else half
+                for half in (decoder.frames, decoder.waveform)
+            )
+            channels = decoder.config.wave.input_channels
+            silence = partial(_silent_frames, channels)
+            self._frames = FixedShapes(
+                WINDOW_LENGTHS, Graphs(frames, device, _silent_tokens).capture
+            )
+            self._waveform = FixedShapes(CUT_LENGTHS, Graphs(waveform, device, silence).capture)
         for length in WINDOW_LENGTHS:
             self.decode([_silence(length)])
 
@@ -61,23 +77,38 @@ class Vocoder:
             compiled=parameters["compile"] == "true",
         )
 
+    @torch.inference_mode()
     def decode(self, windows: Sequence[Tensors]) -> list[Tensors]:
-        """Return the `waveform` of each window's first `length` tokens, float32[1, n].
+        """Return the `waveform` of each window's `kept_tokens`, float32[1, n].
 
-        Windows that share a batch are padded to one length; what a window sounds like does not
-        depend on the others. Raises ValueError for tokens or lengths that cannot be.
+        These are int32[2], the first one and the one after the last, of the first `length` of its
+        `semantic_tokens`. Windows that share a batch are padded to one length; what a window
+        sounds like does not depend on the others. Raises ValueError for tokens, lengths or parts
+        that cannot be.
         """
-        for window in windows:
-            _check_length(window)
-        order = sorted(range(len(windows)), key=lambda number: _tokens(windows[number]))
+        cuts = [_cut(window) for window in windows]
+        frames = self._cut_frames(windows, cuts)
         answers: dict[int, Tensors] = {}
-        for part in cheapest_batches([_tokens(windows[number]) for number in order]):
-            numbers = order[part]
-            batch = self._decode_batch([windows[number] for number in numbers])
-            answers.update(zip(numbers, batch, strict=True))
+        for numbers in cheapest_batches([len(cut) for cut in cuts]):
+            samples = self._samples([frames[number] for number in numbers])
+            for row, number in zip(samples, numbers, strict=True):
+                kept = self._kept(windows[number], cuts[number])
+                answers[number] = {"waveform": row[None, kept]}
         return [answers[number] for number in range(len(windows))]
 
-    def _decode_batch(self, windows: Sequence[Tensors]) -> list[Tensors]:
+    def _cut_frames(
+        self, windows: Sequence[Tensors], cuts: Sequence[range]
+    ) -> dict[int, torch.Tensor]:
+        """Return the frames of each cut, float32[frames, channels], by the window's number."""
+        found = {}
+        for numbers in cheapest_batches([_tokens(window) for window in windows]):
+            batch = self._token_batch([windows[number] for number in numbers])
+            for row, number in zip(self._frames(*batch), numbers, strict=True):
+                # A copy, since the next batch is written where this one is.
+                found[number] = row[cuts[number].start : cuts[number].stop].clone()
+        return found
+
+    def _token_batch(self, windows: Sequence[Tensors]) -> tuple[torch.Tensor, ...]:
         semantic = np.zeros((len(windows), max(map(_tokens, windows))), np.int32)
         for row, window in zip(semantic, windows, strict=True):
             row[: _tokens(window)] = window["semantic_tokens"]
@@ -85,32 +116,58 @@ class Vocoder:
             torch.from_numpy(np.stack([window[name] for window in windows])).long()
             for name in ("global_tokens", "length")
         )
-        lengths = lengths[:, 0]
-        samples = self._compute(torch.from_numpy(semantic).long(), voices, lengths).cpu().numpy()
-        per_token = self._decoder.config.samples_per_token
-        return [
-            {"waveform": row[None, : length * per_token]}
-            for row, length in zip(samples, lengths.tolist(), strict=True)
-        ]
+        batch = (torch.from_numpy(semantic).long(), voices, lengths[:, 0])
+        self._check(*batch)
+        return batch
+
+    def _samples(self, frames: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:
+        """Return the samples of each, float32[items, samples of the longest or more]."""
+        lengths = torch.tensor([len(each) for each in frames])
+        padded = torch.nn.utils.rnn.pad_sequence(list(frames), batch_first=True)
+        samples: npt.NDArray[np.float32] = self._waveform(padded, lengths).cpu().numpy()
+        return samples
+
+    def _kept(self, window: Tensors, cut: range) -> slice:
+        first, stop = (int(token) - cut.start for token in window["kept_tokens"])
+        return slice(first * self._samples_per_token, stop * self._samples_per_token)
 
 
 def _tokens(window: Tensors) -> int:
     return len(window["semantic_tokens"])
 
 
-def _check_length(window: Tensors) -> None:
-    # Later a window may be padded with tokens that are not its own.
+def _cut(window: Tensors) -> range:
+    """Return the tokens whose frames are heard in the kept ones; ValueError where none can be."""
     length, tokens = int(window["length"][0]), _tokens(window)
+    # Later a window may be padded with tokens that are not its own.
     if not 1 <= length <= tokens:
         raise ValueError(
             f"length is {length}, of {tokens} semantic tokens; from 1 to all of them are allowed"
         )
+    first, stop = (int(token) for token in window["kept_tokens"])
+    if not 0 <= first < stop <= length:
+        raise ValueError(f"kept tokens are {first} to before {stop}, of {length} tokens")
+    return range(max(0, first - FIELD_FRAMES), min(length, stop + FIELD_FRAMES))
 
 
 def _silence(length: int) -> Tensors:
     return {
         "semantic_tokens": np.zeros(length, np.int32),
-        # One token less than there are, since a whole batch without padding takes a shorter way.
-        "length": np.array([length - 1], np.int32),
+        "length": np.array([length], np.int32),
+        "kept_tokens": np.array([0, length], np.int32),
         "global_tokens": np.zeros(GLOBAL_TOKENS, np.int32),
     }
+
+
+def _silent_tokens(items: int, tokens: int) -> tuple[torch.Tensor, ...]:
+    """Return a batch of the decoder's first half: semantic tokens, global tokens, lengths."""
+    return (
+        torch.zeros((items, tokens), dtype=torch.long),
+        torch.zeros((items, GLOBAL_TOKENS), dtype=torch.long),
+        torch.full((items,), tokens),
+    )
+
+
+def _silent_frames(channels: int, items: int, frames: int) -> tuple[torch.Tensor, ...]:
+    """Return a batch of its second half: frames, lengths."""
+    return torch.zeros((items, frames, channels)), torch.full((items,), frames)

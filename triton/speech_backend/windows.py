@@ -85,6 +85,11 @@ class Window:
         """Tokens to decode."""
         return self.context_left + self.stop - self.start + self.context_right
 
+    @property
+    def kept(self) -> range:
+        """Which of the tokens to decode are not context."""
+        return range(self.context_left, self.context_left + self.stop - self.start)
+
 
 class WindowPlanner:
     """Turns tokens, as they come, into the windows of one utterance.

@@ -12,7 +12,7 @@ from speech_backend.replies import reply
 from speech_backend.serving import exit_with_server
 from speech_backend.tokens import SAMPLES_PER_TOKEN
 
-INPUTS = ("semantic_tokens", "length", "global_tokens")
+INPUTS = ("semantic_tokens", "length", "kept_tokens", "global_tokens")
 BATCH_SECONDS = 0.004
 WINDOW_SECONDS = 0.001
 
@@ -26,5 +26,5 @@ class TritonPythonModel:
 
     def decode(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         time.sleep(BATCH_SECONDS + WINDOW_SECONDS * len(windows))
-        counts = [SAMPLES_PER_TOKEN * int(window["length"].item()) for window in windows]
+        counts = [SAMPLES_PER_TOKEN * int(np.diff(window["kept_tokens"])[0]) for window in windows]
         return [{"waveform": np.zeros((1, count), np.float32)} for count in counts]

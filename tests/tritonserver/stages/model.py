@@ -11,7 +11,7 @@ from speech_backend.replies import reply
 from speech_backend.serving import exit_with_server
 
 INPUTS = {
-    "vocoder": ("semantic_tokens", "length", "global_tokens"),
+    "vocoder": ("semantic_tokens", "length", "kept_tokens", "global_tokens"),
     "audio_tokenizer": ("reference_wav", "reference_wav_len"),
 }
 
@@ -25,8 +25,8 @@ class TritonPythonModel:
         return reply(pb_utils, requests, INPUTS[self.name], getattr(self, self.name))
 
     def vocoder(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        lengths = [int(window["length"].item()) for window in windows]
-        return [{"waveform": np.full((1, 320 * n), 0.1, np.float32)} for n in lengths]
+        counts = [int(np.diff(window["kept_tokens"]).item()) for window in windows]
+        return [{"waveform": np.full((1, 320 * n), 0.1, np.float32)} for n in counts]
 
     def audio_tokenizer(self, recordings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         voice, spoken = np.zeros(32, np.int32), np.zeros(9, np.int32)

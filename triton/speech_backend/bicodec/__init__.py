@@ -8,8 +8,10 @@ the half that makes sound; each reads its own tensors from the one file.
 from speech_backend.bicodec.config import BiCodecConfig, BiCodecConfigError
 from speech_backend.bicodec.decoder import RECEPTIVE_TOKENS, BiCodecDecoder
 from speech_backend.bicodec.encoder import BiCodecEncoder
+from speech_backend.bicodec.wave_generator import FIELD_FRAMES
 
 __all__ = [
+    "FIELD_FRAMES",
     "RECEPTIVE_TOKENS",
     "BiCodecConfig",
     "BiCodecConfigError",

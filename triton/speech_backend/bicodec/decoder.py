@@ -88,11 +88,25 @@ class BiCodecDecoder(nn.Module):
         lengths: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Do what `decode` does, unchecked and on the device; without lengths none is padded."""
+        return self.waveform(self.frames(semantic, global_tokens, lengths), lengths)
+
+    def frames(
+        self,
+        semantic: torch.Tensor,
+        global_tokens: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return what the wave generator hears, a frame a token: [items, tokens, channels]."""
         pads = None if lengths is None else pad_frames(lengths, semantic.shape[1])
         voice = self.speaker_encoder(global_tokens)
-        frames = self.prenet(self.quantizer(semantic), voice, pads) + voice[:, None]
-        waveform: torch.Tensor = self.decoder(frames.mT, pads)
-        return waveform
+        found: torch.Tensor = self.prenet(self.quantizer(semantic), voice, pads) + voice[:, None]
+        return found
+
+    def waveform(self, frames: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the samples of frames [items, frames, channels]; 10 to each side are context."""
+        pads = None if lengths is None else pad_frames(lengths, frames.shape[1])
+        samples: torch.Tensor = self.decoder(frames.mT, pads)
+        return samples
 
     def check(
         self, semantic: torch.Tensor, global_tokens: torch.Tensor, lengths: torch.Tensor

@@ -12,6 +12,9 @@ from speech_backend.bicodec.padding import finer, silence
 if TYPE_CHECKING:
     from speech_backend.bicodec.config import WaveConfig
 
+FIELD_FRAMES = 10
+"""A frame moves samples of this many frames to each side of its own, and none beyond."""
+
 KERNEL_FRAMES = 7
 DILATIONS = (1, 3, 9)
 EPSILON = 1e-9

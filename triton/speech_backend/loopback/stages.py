@@ -93,6 +93,7 @@ class LoopbackStages:
         self,
         semantic_tokens: npt.NDArray[np.int32],
         length: int,
+        kept: range,
         global_tokens: npt.NDArray[np.int32],
     ) -> npt.NDArray[np.float32]:
         """See Stages.decode_window."""
@@ -100,6 +101,7 @@ class LoopbackStages:
         tensors: dict[str, npt.ArrayLike] = {
             "semantic_tokens": semantic_tokens,
             "length": [length],
+            "kept_tokens": [kept.start, kept.stop],
             "global_tokens": global_tokens,
         }
         response = await self._infer(model, tensors)
