@@ -59,11 +59,9 @@ class Measuring:
 
     async def run(self) -> None:
         """Measure part after part; one that fails is noted, and the next goes on."""
-        plain = (self.parity, self.seeds, self.mixed, self.refusals, self.speed, self.death)
-        parts: tuple[Callable[[], Awaitable[Any]], ...] = (self.start, *plain)
-        if self.mode == "invariant":
-            parts = (self.start, self.seeds, self.mixed, self.memory)
-        for part in parts:
+        parts: tuple[Callable[[], Awaitable[Any]], ...] = (self.start, self.seeds, self.mixed)
+        plain = (self.parity, self.refusals, self.speed, self.death)
+        for part in (*parts, *(plain if self.mode == "plain" else (self.memory,))):
             name, began = part.__name__, time.monotonic()
             try:
                 self.results[name] = await asyncio.wait_for(part(), 150)
@@ -114,13 +112,15 @@ class Measuring:
         return found
 
     async def seeds(self) -> dict[str, Any]:
-        """Compare sampled requests alone with the same ones in a full batch."""
+        """Compare sampled requests alone with the same ones alone again, and in a full batch."""
         requests = self.asks.sampled(64, 150, seeded=True)
-        alone = [(await asks.adapted(self.model, request)).ids for request in requests[:8]]
+        twice = requests[:8] * 2
+        written = [(await asks.adapted(self.model, request)).ids for request in twice]
+        alone, again = written[:8], written[8:]
         runs = await asyncio.gather(*(asks.adapted(self.model, request) for request in requests))
-        pairs = [(one, run.ids) for one, run in zip(alone, runs[:8], strict=True)]
-        firsts = [asks.first_difference(*pair) for pair in pairs]
-        return {"requests": len(pairs), "equal": firsts.count(None), "first differences": firsts}
+        firsts = list(map(asks.first_difference, alone, (run.ids for run in runs)))
+        same = {"equal again": sum(map(list.__eq__, alone, again)), "equal": firsts.count(None)}
+        return {"requests": len(alone), **same, "first differences": firsts}
 
     async def mixed(self) -> dict[str, Any]:
         """Have requests join, leave and be cancelled at random; compare each with its own alone."""
