@@ -18,8 +18,6 @@ from speech_backend.windows import WINDOW_LENGTHS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy.typing as npt
-
     from speech_backend.shapes import Compute
     from speech_wire import Tensors
 
@@ -48,9 +46,10 @@ class Vocoder:
         """Load `BiCodec/` of a Spark-TTS checkpoint and decode each length of window once."""
         decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
         self._check, self._samples_per_token = decoder.check, decoder.config.samples_per_token
+        self._device = torch.device(device)
         self._frames: Compute = decoder.frames
         self._waveform: Compute = decoder.waveform
-        if torch.device(device).type == "cuda":
+        if self._device.type == "cuda":
             # One compilation for all shapes; a graph is captured of each of them.
             frames, waveform = (
                 torch.compile(half, dynamic=True) if compiled else half
@@ -88,13 +87,17 @@ class Vocoder:
         """
         cuts = [_cut(window) for window in windows]
         frames = self._cut_frames(windows, cuts)
-        answers: dict[int, Tensors] = {}
+        rows: dict[int, torch.Tensor] = {}
         for numbers in cheapest_batches([len(cut) for cut in cuts]):
             samples = self._samples([frames[number] for number in numbers])
-            for row, number in zip(samples, numbers, strict=True):
-                kept = self._kept(windows[number], cuts[number])
-                answers[number] = {"waveform": row[None, kept]}
-        return [answers[number] for number in range(len(windows))]
+            rows.update(zip(numbers, samples, strict=True))
+        if self._device.type == "cuda":
+            # Once for all batches: each wait for another process's turn on the GPU costs more.
+            torch.cuda.synchronize(self._device)
+        return [
+            {"waveform": rows[number][None, self._kept(window, cuts[number])].numpy()}
+            for number, window in enumerate(windows)
+        ]
 
     def _cut_frames(
         self, windows: Sequence[Tensors], cuts: Sequence[range]
@@ -120,12 +123,16 @@ class Vocoder:
         self._check(*batch)
         return batch
 
-    def _samples(self, frames: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:
-        """Return the samples of each, float32[items, samples of the longest or more]."""
+    def _samples(self, frames: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the samples of each, float32[items, samples of the longest or more].
+
+        They are on the CPU, once the GPU has done what it was asked.
+        """
         lengths = torch.tensor([len(each) for each in frames])
         padded = torch.nn.utils.rnn.pad_sequence(list(frames), batch_first=True)
-        samples: npt.NDArray[np.float32] = self._waveform(padded, lengths).cpu().numpy()
-        return samples
+        samples = self._waveform(padded, lengths)
+        host = torch.empty(samples.shape, pin_memory=samples.is_cuda)
+        return host.copy_(samples, non_blocking=True)
 
     def _kept(self, window: Tensors, cut: range) -> slice:
         first, stop = (int(token) - cut.start for token in window["kept_tokens"])
