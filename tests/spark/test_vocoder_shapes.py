@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,3 +169,19 @@ def test_a_code_that_there_is_not_never_reaches_a_graph(vocoder: Vocoder) -> Non
 
     with pytest.raises(ValueError, match=r"semantic tokens are \d+ to 8192"):
         vocoder.decode([wrong])
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("0", "0")])
+def test_the_language_model_comes_first_where_both_share_a_gpu(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, expected: str
+) -> None:
+    name = "CUDA_MPS_CLIENT_PRIORITY"
+    monkeypatch.setenv(name, given or "")
+    if given is None:
+        monkeypatch.delenv(name)
+    threads = str(torch.get_num_threads())
+    how = {"device": "cpu", "dtype": "float32", "compile": "false", "threads": threads}
+
+    Vocoder.from_parameters({"model_dir": str(tiny_folder.parent), **how})
+
+    assert os.environ[name] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,8 @@ class Vocoder:
     def from_parameters(cls, parameters: Mapping[str, str]) -> Vocoder:
         """Load what the model's configuration says, for a process of its own."""
         torch.set_num_threads(int(parameters["threads"]))
+        # Where processes share a GPU through MPS, what writes tokens comes first.
+        os.environ.setdefault("CUDA_MPS_CLIENT_PRIORITY", "1")
         model_dir = Path(parameters["model_dir"])
         return cls(
             model_dir,
