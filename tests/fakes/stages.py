@@ -141,10 +141,15 @@ class FakeStages(service_pb2_grpc.GRPCInferenceServiceServicer):
         context.add_callback(gone.set)
         reader = threading.Thread(target=self._read, args=(requests, request.id, stop))
         reader.start()
-        for step in self.behaviour.steps:
-            if stop.is_set() and self.behaviour.obeys_stop:
-                break
-            yield from self._do(step, request, (stop, gone))
+        try:
+            for step in self.behaviour.steps:
+                if stop.is_set() and self.behaviour.obeys_stop:
+                    break
+                yield from self._do(step, request, (stop, gone))
+        except GeneratorExit:
+            # gRPC asks for nothing more once the RPC was cut while a message was sent.
+            self.cut.add()
+            raise
         if gone.is_set():
             self.cut.add()
         if self.behaviour.sends_final:
