@@ -53,7 +53,7 @@ def main() -> None:
         reference = BiCodec.load_from_checkpoint(folder / "BiCodec").to("cuda").eval()
         compiled = torch.compile(half.forward, mode="reduce-overhead", dynamic=False)
         print_windows(reference, exact, half, compiled)
-        print_streams(half, Vocoder(folder, "cuda", "float16", compiled=True))
+        print_streams(half, Vocoder.load(folder, "cuda", "float16", compiled=True))
         print_tokenizers(folder)
 
 

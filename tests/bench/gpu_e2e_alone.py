@@ -73,7 +73,7 @@ def vocoder_row(
     began = time.perf_counter()
     if options.device == "cpu":
         how = {"dtype": "float32"}
-    vocoder = Vocoder(options.folder, options.device, **how)
+    vocoder = Vocoder.load(options.folder, options.device, **how)
     row: dict[str, Any] = {"load s": time.perf_counter() - began}
     for items, tokens in SHAPES:
         row[f"{items} x {tokens}"] = milliseconds(vocoder, windows(items, tokens))

@@ -38,6 +38,8 @@ def reply(
 
 def _read(pb_utils: Any, request: Any, inputs: Sequence[str]) -> Tensors:
     tensors = {name: pb_utils.get_input_tensor_by_name(request, name) for name in inputs}
+    if missing := [name for name, tensor in tensors.items() if tensor is None]:
+        raise ValueError(f"the request has no {', '.join(missing)}; render the model again")
     return {name: tensor.as_numpy().reshape(-1) for name, tensor in tensors.items()}
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Compute: TypeAlias = "Callable[..., torch.Tensor]"
-"""Half of the decoder: of a batch, [items, tokens or frames, ...] first, what it makes of each."""
+"""Half of the decoder, `BiCodecDecoder.frames` or `.waveform`, on the CPU or not: int64[items,
+tokens] or float32[items, frames, channels] comes first, int64[items], the lengths, last."""
 
 WARM_UP_ROUNDS = 2
 """Before a capture, so that libraries choose their kernels and get their memory outside of it."""
@@ -26,7 +27,7 @@ class FixedShapes:
     """Computes a batch as the next larger one of those that were made ready."""
 
     def __init__(self, lengths: Sequence[int], ready: Callable[[int, int], Compute]) -> None:
-        """Have `ready` prepare each number of items with each length.
+        """Have `ready` prepare each number of items with each length; these rise.
 
         The largest is the first, since the others can use its memory.
         """
@@ -38,7 +39,8 @@ class FixedShapes:
     def __call__(self, first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Return what is made of the items, the last of `others` being their lengths.
 
-        It is as long as that of the shape. Raises ValueError for a batch that no shape holds.
+        It is as long as what is made of the shape that was made ready; what lies past an item's
+        length means nothing. Raises ValueError for a batch that no shape holds.
         """
         items, length = first.shape[:2]
         shape = batch_size(items), self._ready_length(length)
@@ -51,7 +53,9 @@ class FixedShapes:
         for ready in self._lengths:
             if length <= ready:
                 return ready
-        raise ValueError(f"a batch of length {length} is longer than {self._lengths[-1]}")
+        raise ValueError(
+            f"tokens or frames of an item are {length}; allowed are up to {self._lengths[-1]}"
+        )
 
 
 class Graphs:

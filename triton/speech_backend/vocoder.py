@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,54 +24,59 @@ if TYPE_CHECKING:
 INPUTS = ("semantic_tokens", "length", "kept_tokens", "global_tokens")
 
 CUT_LENGTHS = (24, 48, 64, 96, 128, 160, 192, 224, 256, 288, 384, 512)
-"""Frames that the wave generator, nine tenths of the work, is made ready for on a GPU."""
+"""Frames, in rising order, that the wave generator is made ready for on a GPU. They are closer to
+each other than WINDOW_LENGTHS, since it is nineteen twentieths of the work."""
 
 
 class Vocoder:
-    """BiCodec's decoder; `dtype` (a name of torch's) is that of its convolutions.
+    """BiCodec's decoder, whose wave generator gets of a window only what is kept and hears.
 
-    The wave generator decodes of a window only what is kept and what it hears around that.
-    On a GPU every shape of a batch is a CUDA graph, of kernels that torch.compile has joined if
-    `compiled`: a minute more at the start, and up to half of the time of a batch.
+    `frames` and `waveform` compute the decoder's halves, in any way; what they return may be
+    overwritten by their next call.
     """
 
-    def __init__(
-        self,
+    def __init__(self, decoder: BiCodecDecoder, frames: Compute, waveform: Compute) -> None:
+        """Decode each length of window once."""
+        self._check, self._samples_per_token = decoder.check, decoder.config.samples_per_token
+        self._frames, self._waveform = frames, waveform
+        for length in WINDOW_LENGTHS:
+            self.decode([_silence(length)])
+
+    @classmethod
+    def load(
+        cls,
         model_dir: Path,
         device: str = "cpu",
         dtype: str = "float32",
         *,
         compiled: bool = False,
-    ) -> None:
-        """Load `BiCodec/` of a Spark-TTS checkpoint and decode each length of window once."""
+    ) -> Vocoder:
+        """Load `BiCodec/` of a Spark-TTS checkpoint; `dtype`, torch's name, is of convolutions.
+
+        On a GPU every shape of a batch is a CUDA graph, of kernels that torch.compile has joined
+        if `compiled`: a minute more at the start, and up to half of the time of a batch.
+        """
         decoder = BiCodecDecoder.load(model_dir / "BiCodec", device, getattr(torch, dtype))
-        self._check, self._samples_per_token = decoder.check, decoder.config.samples_per_token
-        self._device = torch.device(device)
-        self._frames: Compute = decoder.frames
-        self._waveform: Compute = decoder.waveform
-        if self._device.type == "cuda":
-            # One compilation for all shapes; a graph is captured of each of them.
-            frames, waveform = (
-                torch.compile(half, dynamic=True) if compiled else half
-                for half in (decoder.frames, decoder.waveform)
-            )
-            channels = decoder.config.wave.input_channels
-            silence = partial(_silent_frames, channels)
-            self._frames = FixedShapes(
-                WINDOW_LENGTHS, Graphs(frames, device, _silent_tokens).capture
-            )
-            self._waveform = FixedShapes(CUT_LENGTHS, Graphs(waveform, device, silence).capture)
-        for length in WINDOW_LENGTHS:
-            self.decode([_silence(length)])
+        if torch.device(device).type != "cuda":
+            return cls(decoder, decoder.frames, decoder.waveform)
+        # One compilation for all shapes; a graph is captured of each of them.
+        frames, waveform = (
+            torch.compile(half, dynamic=True) if compiled else half
+            for half in (decoder.frames, decoder.waveform)
+        )
+        silence = partial(_silent_frames, decoder.config.wave.input_channels)
+        return cls(
+            decoder,
+            FixedShapes(WINDOW_LENGTHS, Graphs(frames, device, _silent_tokens).capture),
+            FixedShapes(CUT_LENGTHS, Graphs(waveform, device, silence).capture),
+        )
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str]) -> Vocoder:
         """Load what the model's configuration says, for a process of its own."""
         torch.set_num_threads(int(parameters["threads"]))
-        # Where processes share a GPU through MPS, what writes tokens comes first.
-        os.environ.setdefault("CUDA_MPS_CLIENT_PRIORITY", "1")
         model_dir = Path(parameters["model_dir"])
-        return cls(
+        return cls.load(
             model_dir,
             parameters["device"],
             parameters["dtype"],
@@ -94,9 +98,9 @@ class Vocoder:
         for numbers in cheapest_batches([len(cut) for cut in cuts]):
             samples = self._samples([frames[number] for number in numbers])
             rows.update(zip(numbers, samples, strict=True))
-        if self._device.type == "cuda":
+        if any(each.is_cuda for each in frames.values()):
             # Once for all batches: each wait for another process's turn on the GPU costs more.
-            torch.cuda.synchronize(self._device)
+            torch.cuda.synchronize()
         return [
             {"waveform": rows[number][None, self._kept(window, cuts[number])].numpy()}
             for number, window in enumerate(windows)
@@ -106,9 +110,11 @@ class Vocoder:
         self, windows: Sequence[Tensors], cuts: Sequence[range]
     ) -> dict[int, torch.Tensor]:
         """Return the frames of each cut, float32[frames, channels], by the window's number."""
+        batches = cheapest_batches([_tokens(window) for window in windows])
+        # All of them first, so that nothing is computed beside a window that is refused.
+        inputs = [self._token_batch([windows[n] for n in numbers]) for numbers in batches]
         found = {}
-        for numbers in cheapest_batches([_tokens(window) for window in windows]):
-            batch = self._token_batch([windows[number] for number in numbers])
+        for numbers, batch in zip(batches, inputs, strict=True):
             for row, number in zip(self._frames(*batch), numbers, strict=True):
                 # A copy, since the next batch is written where this one is.
                 found[number] = row[cuts[number].start : cuts[number].stop].clone()
@@ -154,10 +160,14 @@ def _cut(window: Tensors) -> range:
         raise ValueError(
             f"length is {length}, of {tokens} semantic tokens; from 1 to all of them are allowed"
         )
-    first, stop = (int(token) for token in window["kept_tokens"])
-    if not 0 <= first < stop <= length:
-        raise ValueError(f"kept tokens are {first} to before {stop}, of {length} tokens")
-    return range(max(0, first - FIELD_FRAMES), min(length, stop + FIELD_FRAMES))
+    match window["kept_tokens"].tolist():
+        case [first, stop] if 0 <= first < stop <= length:
+            return range(max(0, first - FIELD_FRAMES), min(length, stop + FIELD_FRAMES))
+        case kept:
+            raise ValueError(
+                f"kept_tokens are {kept}; allowed are two numbers, the first token of 0 to "
+                f"{length - 1} and the one after the last, up to {length}"
+            )
 
 
 def _silence(length: int) -> Tensors:

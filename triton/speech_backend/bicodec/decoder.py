@@ -96,14 +96,21 @@ class BiCodecDecoder(nn.Module):
         global_tokens: torch.Tensor,
         lengths: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return what the wave generator hears, a frame a token: [items, tokens, channels]."""
+        """Return what the wave generator hears, a frame a token: float32[items, tokens, channels].
+
+        As `forward`, unchecked. Past an item's length they mean nothing.
+        """
         pads = None if lengths is None else pad_frames(lengths, semantic.shape[1])
         voice = self.speaker_encoder(global_tokens)
         found: torch.Tensor = self.prenet(self.quantizer(semantic), voice, pads) + voice[:, None]
         return found
 
     def waveform(self, frames: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the samples of frames [items, frames, channels]; 10 to each side are context."""
+        """Return the sound of frames: float32[items, samples_per_token * frames], within ±1.
+
+        Where frames were cut out of a longer sequence, the samples of FIELD_FRAMES next to each
+        cut are not those of the whole. Past an item's length they are zero.
+        """
         pads = None if lengths is None else pad_frames(lengths, frames.shape[1])
         samples: torch.Tensor = self.decoder(frames.mT, pads)
         return samples
