@@ -98,9 +98,9 @@ class Vocoder:
         for numbers in cheapest_batches([len(cut) for cut in cuts]):
             samples = self._samples([frames[number] for number in numbers])
             rows.update(zip(numbers, samples, strict=True))
-        if any(each.is_cuda for each in frames.values()):
+        for device in {each.device for each in frames.values() if each.is_cuda}:
             # Once for all batches: each wait for another process's turn on the GPU costs more.
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(device)
         return [
             {"waveform": rows[number][None, self._kept(window, cuts[number])].numpy()}
             for number, window in enumerate(windows)
