@@ -144,6 +144,11 @@ def line(heard: Heard, before: Counts, after: Counts) -> str:
     """Return the figures of a line of the table."""
     seconds, speech = after.at - before.at, heard.samples / 16_000
     used = {name: after.cpu[name] - before.cpu[name] for name in after.cpu}
+    if not heard.first_seconds:
+        raise SystemExit(
+            f"no utterance began within {seconds:.0f} s; --seconds has to be longer than --tokens "
+            "times --step-ms, which one takes"
+        )
     first_ms = np.percentile([1000 * first for first in heard.first_seconds], [50, 95])
     cells = [
         f"{speech / seconds:.0f}",
