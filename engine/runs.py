@@ -18,11 +18,15 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.lock import hold
+from engine.mps import quit_service
 from engine.stubs import kill_orphans
 
 DIRECTORY = Path("/dev/shm")  # noqa: S108  the place is Triton's, the names are random
 TEMPORARY = Path(tempfile.gettempdir())
 PREFIX = "speech_triton_"
+MPS = "mps"
+"""Where in a run's folder the Multi-Process Service is, if it has one."""
+
 NEEDED_BYTES = 32 * 2**20
 """A model instance maps 1 MiB and grows with what is in flight; 0.5 s chunks are 48 kB."""
 
@@ -56,6 +60,7 @@ def remove_stale(directory: Path = DIRECTORY, temporary: Path = TEMPORARY) -> li
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             prefix = lock_path.name.removesuffix("lock")
             kill_orphans(prefix)
+            quit_service(temporary / prefix / MPS)
             shutil.rmtree(temporary / prefix, ignore_errors=True)
             _unlink(directory, prefix)
             removed.append(prefix)

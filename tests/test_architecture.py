@@ -110,6 +110,8 @@ PLACES = {
         "gateway/settings/",
         "engine/installation.py",
         "engine/quiet_grpc.py",
+        # How CUDA's service is told where it is.
+        "engine/mps.py",
         # What is deployed, and secrets that Modal gives as variables.
         "engine/modal_app.py",
         "engine/modal_server.py",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,15 @@ from engine.commands.server import (
     read_access,
     read_tuning,
 )
-from engine.commands.values import check_distinct, port, seconds
+from engine.commands.values import check_distinct, port, refuse_unused, seconds
 from engine.errors import EngineError
 from engine.fits import check_checkpoints, check_engines, check_sources
 from engine.installation import BUNDLED, IMAGE, check_own_stubs, find_installation
+from engine.mps import multi_process_service
 from engine.packages import check_packages
 from engine.render import rendered_models
 from engine.server import Conduct, Listen, TritonServer
+from engine.site import Site
 from engine.supervisor import Patience, Supervisor
 
 if TYPE_CHECKING:
@@ -57,6 +60,13 @@ def add(commands: Any) -> None:
     serve.add_argument("--metrics-port", type=port, default=8002, help="default %(default)s")
     add_access_options(serve)
     add_tuning_options(serve)
+    serve.add_argument(
+        "--mps",
+        action="store_true",
+        default=None,
+        help="have the models' processes compute on the GPU at once, not in turns: begin CUDA's "
+        "Multi-Process Service beside Triton",
+    )
     for name, default, meaning in (
         ("--start-timeout", Patience.start_seconds, "until ready"),
         ("--probe-every", Patience.probe_every_seconds, "between two words really spoken"),
@@ -90,8 +100,14 @@ def _serve(options: argparse.Namespace) -> None:
         log.warning("--insecure has no effect: this machine alone reaches %s", options.host)
     conduct = Conduct(access, read_tuning(options))
     listen = Listen(options.host, options.grpc_port, options.metrics_port, options.metrics_host)
-    with closing(runs.Run()) as this_run:
-        server = _server(options, listen, this_run, conduct)
+    if options.repository is None and (options.device or Site.device) == "cpu":
+        refuse_unused(options, ["mps"], "on a CPU there is no GPU to share; add --device cuda")
+    with ExitStack() as stack:
+        this_run = stack.enter_context(closing(runs.Run()))
+        clients: dict[str, str] = {}
+        if options.mps:
+            clients = stack.enter_context(multi_process_service(this_run.folder / runs.MPS))
+        server = _server(options, listen, this_run, conduct, clients)
         try:
             patience = Patience(options.start_timeout, options.probe_every, options.probe_timeout)
             supervisor = Supervisor(server, patience)
@@ -131,9 +147,15 @@ def _choose(repository: Path, wanted: list[str] | None) -> list[str]:
 
 
 def _server(
-    options: argparse.Namespace, listen: Listen, this_run: runs.Run, conduct: Conduct
+    options: argparse.Namespace,
+    listen: Listen,
+    this_run: runs.Run,
+    conduct: Conduct,
+    more_environment: dict[str, str],
 ) -> TritonServer:
     installation = find_installation(this_run.folder, options.installation)
+    environment = {**installation.environment, **more_environment}
+    installation = replace(installation, environment=environment)
     conduct.tuning.check(installation.version)
     if options.repository is not None:
         if unused := given_site_options(options):

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import gpu_e2e_watch as watch
 import numpy as np
-from gpu_e2e_mps import mps_clients, multi_process_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,14 +139,10 @@ class Chain:
         """Start everything, load it at each level, stop everything."""
         with ExitStack() as stack:
             began = time.monotonic()
-            mps: dict[str, str] = {}
-            if self.options.mps:
-                mps = stack.enter_context(multi_process_service(self.work / "mps"))
-            triton = stack.enter_context(self.triton(self.render(), mps))
+            triton = stack.enter_context(self.triton(self.render()))
             ready_seconds = time.monotonic() - began
             gateway = stack.enter_context(self.gateway())
-            started = {"seconds": ready_seconds, "memory": watch.gpu_memory()}
-            self.keep("start", started | ({"mps": mps_clients(mps)} if mps else {}))
+            self.keep("start", {"seconds": ready_seconds, "memory": watch.gpu_memory()})
             processes = watch.Processes({"triton": triton.pid, "gateway": gateway.pid})
             levels = []
             for front in FRONTS:
@@ -192,12 +187,13 @@ class Chain:
             time.sleep(0.3)
 
     @contextmanager
-    def triton(self, repository: Path, environment: dict[str, str]) -> Iterator[Any]:
+    def triton(self, repository: Path) -> Iterator[Any]:
         """Run Triton."""
         ports = ("--grpc-port", str(GRPC), "--metrics-port", str(METRICS))
         patience = ("--start-timeout", str(BEGIN_SECONDS), "--probe-every", "3600")
         serve = ("serve", "--repository", str(repository), *ports, *patience)
-        with self.started("triton", "engine", *serve, **environment) as process:
+        serve += ("--mps",) if self.options.mps else ()
+        with self.started("triton", "engine", *serve) as process:
             self.wait("triton", process, lambda words: "engine.ready" in words)
             yield process
 
