@@ -14,12 +14,17 @@ BATCH_TOKENS = 200
 measured of the whole decoder."""
 
 
+def next_larger(least: int, allowed: Sequence[int]) -> int | None:
+    """Return the first of `allowed`, which rise, that is not less; None where all are."""
+    return next((each for each in allowed if each >= least), None)
+
+
 def batch_size(items: int) -> int:
     """Return the size of the batch that computes `items`."""
-    for size in BATCH_SIZES:
-        if items <= size:
-            return size
-    raise ValueError(f"a batch of {items} is larger than {BATCH_SIZES[-1]}")
+    size = next_larger(items, BATCH_SIZES)
+    if size is None:
+        raise ValueError(f"a batch of {items} is larger than {BATCH_SIZES[-1]}")
+    return size
 
 
 def cheapest_batches(lengths: Sequence[int]) -> list[list[int]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from speech_backend.batches import BATCH_SIZES, batch_size
+from speech_backend.batches import BATCH_SIZES, batch_size, next_larger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,19 +43,16 @@ class FixedShapes:
         length means nothing. Raises ValueError for a batch that no shape holds.
         """
         items, length = first.shape[:2]
-        shape = batch_size(items), self._ready_length(length)
+        ready_length = next_larger(length, self._lengths)
+        if ready_length is None:
+            raise ValueError(
+                f"tokens or frames of an item are {length}; allowed are up to {self._lengths[-1]}"
+            )
+        shape = batch_size(items), ready_length
         rows = torch.arange(shape[0]).clamp(max=items - 1)
         padded = first.new_zeros((*shape, *first.shape[2:]))
         padded[:items, :length] = first
         return self._computes[shape](padded, *(each[rows] for each in others))[:items]
-
-    def _ready_length(self, length: int) -> int:
-        for ready in self._lengths:
-            if length <= ready:
-                return ready
-        raise ValueError(
-            f"tokens or frames of an item are {length}; allowed are up to {self._lengths[-1]}"
-        )
 
 
 class Graphs:

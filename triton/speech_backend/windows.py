@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from speech_backend.batches import next_larger
 from speech_backend.tokens import TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class WindowPlanner:
 
 def bucket(length: int) -> int:
     """Return the number of tokens that a window of `length` tokens is padded to."""
-    for allowed in WINDOW_LENGTHS:
-        if length <= allowed:
-            return allowed
-    raise ValueError(f"a window of {length} tokens is longer than {WINDOW_LENGTHS[-1]}")
+    padded = next_larger(length, WINDOW_LENGTHS)
+    if padded is None:
+        raise ValueError(f"a window of {length} tokens is longer than {WINDOW_LENGTHS[-1]}")
+    return padded
